@@ -1,0 +1,59 @@
+"""The methods. To add one: write its file, add its line to METHODS; the contract tests then run on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import specs
+from ..errors import unknown
+from .base import Algorithm
+from .fedavg import FedAdagrad, FedAdam, FedAvg, FedYogi
+from .feddc import FedDC
+from .feddyn import FedDyn
+from .fedprox import FedProx
+from .scaffold import Scaffold
+from .server import SGD, Adagrad, Adam, ServerOptimizer, Yogi
+
+METHODS: specs.Table = {
+    "fedavg": FedAvg,
+    "fedprox": FedProx,
+    "scaffold": Scaffold,
+    "feddyn": FedDyn,
+    "feddc": FedDC,
+    "fedadam": FedAdam,
+    "fedyogi": FedYogi,
+    "fedadagrad": FedAdagrad,
+}
+SERVERS: specs.Table = {"sgd": SGD, "adam": Adam, "yogi": Yogi, "adagrad": Adagrad}
+
+__all__ = ["METHODS", "SERVERS", "Algorithm", "ServerOptimizer", "make_method", "method_name"]
+
+
+def make_method(text: str, **defaults: float) -> Algorithm:
+    """A method from its name and options: ``feddc:alpha=0.1:server=yogi:server_lr=0.01``.
+
+    ``defaults`` are used by the methods that have such an option and whose text does not set it.
+    """
+    name, *parts = text.strip().split(":")
+    own = [part for part in parts if not part.startswith(("server=", "server_"))]
+    factory, values = specs.parse("method", METHODS, ":".join([name, *own]))
+    known = specs.options(factory)
+    if len(own) < len(parts):
+        if "server" not in known:
+            raise unknown(f"option of method '{name}'", "server", known)
+        words = dict(part.partition("=")[::2] for part in parts if part not in own)
+        kind = words.pop("server", "sgd")
+        settings = [f"{key.removeprefix('server_')}={value}" for key, value in words.items()]
+        values["server"] = specs.make("server optimiser", SERVERS, ":".join([kind, *settings]))
+    values = {key: value for key, value in defaults.items() if key in known} | values
+    method: Algorithm = factory(**values)
+    return method
+
+
+def method_name(method: Algorithm) -> str:
+    """The registered name of a method object, or its class name in lower case."""
+    server: Any = getattr(method, "server", None)
+    adaptive = {Adam: "fedadam", Yogi: "fedyogi", Adagrad: "fedadagrad"}
+    if isinstance(method, FedAvg) and type(server) in adaptive:
+        return adaptive[type(server)]
+    return type(method).__name__.lower()

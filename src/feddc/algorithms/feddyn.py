@@ -1,0 +1,71 @@
+"""FedDyn: dynamic regularisation, so that local optima agree with the global one.
+
+Acar et al., "Federated Learning Based on Dynamic Regularization" (ICLR 2021), in the form of the authors' code.
+
+    gradient    ∇L_i(θ) − α_i (w − h_i), clipped, then + α_i θ            (the quadratic term acts as weight decay)
+    client      h_i ← h_i + Δ_i
+    server      w ← w + mean Δ_i (cohort) + mean h_i (all N clients)
+
+| symbol | here |
+|---|---|
+| h_i, mean h_i | client.drift, server.drift |
+| α_i = α / ω_i | alpha / weight |
+| Δ_i = θ_i − w | local.delta |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import torch
+
+from ..errors import check_number
+from ..types import Cohort, Column, Correction, LocalResult, Rows, Vector
+from .base import DeltaUpload, ModelSent
+from .server import SGD, OptState, ServerOptimizer
+
+
+class Server(NamedTuple):
+    model: Vector
+    drift: Vector
+    opt: OptState
+
+
+class Client(NamedTuple):
+    drift: Rows
+
+
+@dataclass(frozen=True)
+class FedDyn:
+    """Local SGD with a dynamic regulariser of strength alpha."""
+
+    alpha: float = 0.01
+    server: ServerOptimizer = SGD()
+    fixed_steps: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_number("alpha", self.alpha, 0)
+
+    def init_server(self, model: Vector) -> Server:
+        return Server(model, torch.zeros_like(model), self.server.init(model))
+
+    def init_client(self, model: Vector) -> Client:
+        return Client(torch.zeros_like(model))
+
+    def broadcast(self, server: Server) -> ModelSent:
+        return ModelSent(server.model)
+
+    def correct(self, sent: ModelSent, client: Client, weight: Column) -> Correction:
+        alpha = self.alpha / weight
+        return Correction(linear=alpha * (client.drift - sent.model), decay=alpha)
+
+    def upload(
+        self, sent: ModelSent, client: Client, local: LocalResult, weight: Column
+    ) -> tuple[DeltaUpload, Client]:
+        return DeltaUpload(local.delta), Client(client.drift + local.delta)
+
+    def aggregate(self, server: Server, mean: DeltaUpload, cohort: Cohort) -> Server:
+        drift = server.drift + cohort.participation * mean.delta
+        model, opt = self.server.step(server.model, mean.delta + drift, server.opt)
+        return Server(model, drift, opt)

@@ -1,0 +1,137 @@
+"""Server optimisers: what the server does with the update that a method proposes.
+
+A method proposes ``update`` = (the model it would move to) − w, the pseudo-gradient of Reddi et al., "Adaptive
+Federated Optimization" (ICLR 2021). ``SGD(lr=1)``, the default, takes it as it is. The adaptive ones are Algorithm 2 of
+that paper: no bias correction, the second moment starts at τ², Adagrad without momentum unless asked for.
+
+| symbol | here |
+|---|---|
+| Δ_t | update |
+| m_t, v_t | first, second (moments) |
+| η, β1, β2, τ | lr, beta1, beta2, tau |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import torch
+
+from ..errors import check, check_number
+from ..types import Vector
+
+OptState: TypeAlias = tuple[Vector, ...]
+
+
+class ServerOptimizer(Protocol):
+    """Pure state passing: ``step`` returns the new model and the new state."""
+
+    def init(self, model: Vector) -> OptState: ...
+    def step(self, model: Vector, update: Vector, state: OptState) -> tuple[Vector, OptState]: ...
+
+
+@dataclass(frozen=True)
+class SGD:
+    """Server learning rate and momentum: two-sided learning rates, FedAvgM."""
+
+    lr: float = 1.0
+    momentum: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_number("server lr", self.lr, 0, above=True)
+        _check_below_one("momentum", self.momentum)
+
+    def init(self, model: Vector) -> OptState:
+        return (torch.zeros_like(model),) if self.momentum else ()
+
+    def step(self, model: Vector, update: Vector, state: OptState) -> tuple[Vector, OptState]:
+        if self.momentum:
+            update = self.momentum * state[0] + update
+            state = (update,)
+        return model + self.lr * update, state
+
+
+@dataclass(frozen=True)
+class Adam:
+    """v ← β2 v + (1 − β2) Δ²."""
+
+    lr: float = 0.01
+    beta1: float = 0.9
+    beta2: float = 0.99
+    tau: float = 1e-3
+
+    def __post_init__(self) -> None:
+        _check_adaptive(self.lr, self.beta1, self.tau)
+        _check_below_one("beta2", self.beta2)
+
+    def init(self, model: Vector) -> OptState:
+        return _moments(model, self.tau)
+
+    def step(self, model: Vector, update: Vector, state: OptState) -> tuple[Vector, OptState]:
+        first, second = state
+        second = self.beta2 * second + (1 - self.beta2) * update**2
+        return _adaptive_step(model, update, first, second, self.lr, self.beta1, self.tau)
+
+
+@dataclass(frozen=True)
+class Yogi:
+    """v ← v − (1 − β2) Δ² sign(v − Δ²)."""
+
+    lr: float = 0.01
+    beta1: float = 0.9
+    beta2: float = 0.99
+    tau: float = 1e-3
+
+    def __post_init__(self) -> None:
+        _check_adaptive(self.lr, self.beta1, self.tau)
+        _check_below_one("beta2", self.beta2)
+
+    def init(self, model: Vector) -> OptState:
+        return _moments(model, self.tau)
+
+    def step(self, model: Vector, update: Vector, state: OptState) -> tuple[Vector, OptState]:
+        first, second = state
+        second = second - (1 - self.beta2) * update**2 * torch.sign(second - update**2)
+        return _adaptive_step(model, update, first, second, self.lr, self.beta1, self.tau)
+
+
+@dataclass(frozen=True)
+class Adagrad:
+    """v ← v + Δ²."""
+
+    lr: float = 0.01
+    beta1: float = 0.0
+    tau: float = 1e-3
+
+    def __post_init__(self) -> None:
+        _check_adaptive(self.lr, self.beta1, self.tau)
+
+    def init(self, model: Vector) -> OptState:
+        return _moments(model, self.tau)
+
+    def step(self, model: Vector, update: Vector, state: OptState) -> tuple[Vector, OptState]:
+        first, second = state
+        return _adaptive_step(model, update, first, second + update**2, self.lr, self.beta1, self.tau)
+
+
+def _check_adaptive(lr: float, beta1: float, tau: float) -> None:
+    check_number("server lr", lr, 0, above=True)
+    check_number("server tau", tau, 0, above=True)
+    _check_below_one("beta1", beta1)
+
+
+def _check_below_one(name: str, value: float) -> None:
+    check_number(f"server {name}", value, 0, 1)
+    check(value < 1, f"server {name} must be below 1, not {value}")
+
+
+def _moments(model: Vector, tau: float) -> OptState:
+    return torch.zeros_like(model), torch.full_like(model, tau**2)
+
+
+def _adaptive_step(
+    model: Vector, update: Vector, first: Vector, second: Vector, lr: float, beta1: float, tau: float
+) -> tuple[Vector, OptState]:
+    first = beta1 * first + (1 - beta1) * update
+    return model + lr * first / (second.sqrt() + tau), (first, second)

@@ -1,0 +1,79 @@
+"""Who takes part in which round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ConfigError, check, check_count, check_number
+from .keys import generator
+
+
+class Cohorts(Protocol):
+    def draw(self, seed: int, round: int) -> NDArray[np.int64]:
+        """The clients of a round (from 1), in ascending order."""
+        ...
+
+
+@dataclass(frozen=True)
+class Bernoulli:
+    """Each client joins independently with probability p; redrawn while nobody does."""
+
+    clients: int
+    p: float
+
+    def draw(self, seed: int, round: int) -> NDArray[np.int64]:
+        rng = generator(seed, "cohort", round)
+        while True:
+            cohort = np.flatnonzero(rng.random(self.clients) < self.p)
+            if len(cohort):
+                return cohort
+
+
+@dataclass(frozen=True)
+class FixedSize:
+    """A fixed number of clients, drawn without replacement."""
+
+    clients: int
+    size: int
+
+    def draw(self, seed: int, round: int) -> NDArray[np.int64]:
+        return np.sort(generator(seed, "cohort", round).choice(self.clients, self.size, replace=False))
+
+
+@dataclass(frozen=True)
+class Given:
+    """The rows of a (rounds × clients) mask."""
+
+    mask: NDArray[np.bool_]
+
+    def draw(self, seed: int, round: int) -> NDArray[np.int64]:
+        return np.flatnonzero(self.mask[round - 1])
+
+
+def make_cohorts(
+    clients: int, rounds: int, participation: float | None, cohort_size: int | None, cohorts: Any
+) -> Cohorts:
+    """The sampling that the arguments of ``simulate`` ask for; everyone, every round, if they ask for none."""
+    given = [participation is not None, cohort_size is not None, cohorts is not None]
+    check(sum(given) <= 1, "give only one of participation, cohort_size and cohorts")
+    if cohorts is not None:
+        mask = np.asarray(cohorts)
+        if mask.ndim != 2 or mask.shape[0] < rounds or mask.shape[1] != clients:
+            raise ConfigError(f"cohorts must be a mask of shape ({rounds} rounds, {clients} clients), not {mask.shape}")
+        if not np.isin(mask, (0, 1)).all():
+            raise ConfigError("cohorts must be a mask of true and false (or 1 and 0)")
+        mask = mask.astype(bool)
+        empty = np.flatnonzero(~mask[:rounds].any(axis=1))
+        check(len(empty) == 0, f"cohorts has nobody in round {empty[0] + 1 if len(empty) else 0}")
+        return Given(mask)
+    if cohort_size is not None:
+        check_count("cohort_size", cohort_size)
+        check(cohort_size <= clients, f"cohort_size is {cohort_size}, but there are only {clients} clients")
+        return FixedSize(clients, cohort_size)
+    p = 1.0 if participation is None else participation
+    check_number("participation", p, 0, 1, above=True)
+    return Bernoulli(clients, p)

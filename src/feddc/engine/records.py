@@ -1,0 +1,58 @@
+"""What a simulation reports: a record per round, and the result of a whole run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import nn
+
+
+@dataclass(frozen=True)
+class Record:
+    """One round. ``accuracy`` and ``loss`` are those of the global model on the test set, None where it was not evaluated."""
+
+    round: int
+    """Rounds count from 1."""
+    accuracy: float | None
+    loss: float | None
+    participants: tuple[int, ...]
+    bytes_up: int
+    """What the cohort sent to the server in this round."""
+    bytes_down: int
+    """What the server sent to the cohort in this round."""
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run."""
+
+    records: tuple[Record, ...]
+    model: nn.Module
+    """The module with the trained weights."""
+
+    @property
+    def best_accuracy(self) -> float | None:
+        return best_accuracy(self.records)
+
+    def rounds_to(self, target: float) -> int | None:
+        """The first round whose accuracy reaches ``target``, or None if none did."""
+        return rounds_to(self.records, target)
+
+    def bytes_to(self, target: float) -> int | None:
+        """Bytes sent in both directions until ``target`` was reached, or None if it was not."""
+        return bytes_to(self.records, target)
+
+
+def best_accuracy(records: Sequence[Record]) -> float | None:
+    return max((r.accuracy for r in records if r.accuracy is not None), default=None)
+
+
+def rounds_to(records: Sequence[Record], target: float) -> int | None:
+    return next((r.round for r in records if r.accuracy is not None and r.accuracy >= target), None)
+
+
+def bytes_to(records: Sequence[Record], target: float) -> int | None:
+    reached = rounds_to(records, target)
+    return None if reached is None else sum(r.bytes_up + r.bytes_down for r in records if r.round <= reached)

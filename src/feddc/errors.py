@@ -1,0 +1,77 @@
+"""Everything that feddc raises on purpose.
+
+    FedDCError
+    ├── ConfigError      an option, name or number that cannot be used      exit code 2
+    ├── DataError        data, labels or a split that cannot be used        exit code 2
+    ├── RunError         a run directory that cannot be used                exit code 2
+    └── DivergedError    training produced NaN or Inf                       exit code 1
+
+Each message is one sentence that says what is wrong, where, and what would be right.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+from typing import ClassVar
+
+
+class FedDCError(Exception):
+    """Base of all errors raised on purpose; ``exit_code`` is what the command line ends with."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class ConfigError(FedDCError, ValueError):
+    """An option, name or number that cannot be used."""
+
+
+class DataError(FedDCError, ValueError):
+    """Data, labels or a split that cannot be used."""
+
+
+class RunError(FedDCError):
+    """A run directory that cannot be used."""
+
+
+class DivergedError(FedDCError):
+    """Training produced NaN or Inf; the bad numbers were not averaged into the model."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, method: str, round: int, client: int | None = None) -> None:
+        self.method, self.round, self.client = method, round, client
+        who = "the global model" if client is None else f"client {client}"
+        super().__init__(
+            f"{method} diverged: {who} has NaN or Inf in round {round}; "
+            "try a smaller learning rate, a smaller clip norm, or a larger alpha"
+        )
+
+
+def check(condition: bool, sentence: str) -> None:
+    """Raise ConfigError with ``sentence`` unless ``condition`` holds."""
+    if not condition:
+        raise ConfigError(sentence)
+
+
+def check_number(name: str, value: float, low: float, high: float = math.inf, *, above: bool = False) -> None:
+    """Raise ConfigError unless ``value`` is a finite number in [low, high], or in (low, high] with ``above``."""
+    wanted = f"{'above' if above else 'at least'} {low:g}" + (f" and at most {high:g}" if high < math.inf else "")
+    good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    good = good and low <= value <= high and not (above and value == low)
+    check(good, f"{name} must be {wanted}, not {value!r}")
+
+
+def check_count(name: str, value: int, low: int = 1) -> None:
+    """Raise ConfigError unless ``value`` is a whole number, ``low`` or more."""
+    good = isinstance(value, int) and not isinstance(value, bool) and value >= low
+    check(good, f"{name} must be a whole number, {low} or more, not {value!r}")
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> ConfigError:
+    """The error for a name that does not exist, with the nearest one suggested."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
+    hint = f"did you mean '{near[0]}'?" if near else f"choose from {', '.join(names)}"
+    return ConfigError(f"unknown {kind} '{name}': {hint}")

@@ -1,0 +1,8 @@
+"""Models: the zoo of the experiments, and any module as one flat vector."""
+
+from __future__ import annotations
+
+from .flat import Buffers, FlatModel
+from .zoo import MODELS, make_model
+
+__all__ = ["MODELS", "Buffers", "FlatModel", "make_model"]
