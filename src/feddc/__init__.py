@@ -1,10 +1,10 @@
 """feddc: federated learning for clients whose data is not identically distributed.
 
-    import feddc
-    federation = feddc.load("digits", clients=20, split="dirichlet:0.1")
-    model = feddc.make_model("fcn:100", federation.shape, federation.classes)
-    result = feddc.train(feddc.FedDC(alpha=0.1), model, federation, rounds=50, participation=0.3)
-    print(result.best_accuracy, result.rounds_to(0.95))
+import feddc
+federation = feddc.load("digits", clients=20, split="dirichlet:0.1")
+model = feddc.make_model("fcn:100", federation.shape, federation.classes)
+result = feddc.train(feddc.FedDC(alpha=0.1), model, federation, rounds=50, participation=0.3)
+print(result.best_accuracy, result.rounds_to(0.95))
 """
 
 from __future__ import annotations

@@ -60,9 +60,7 @@ class FedDyn:
         alpha = self.alpha / weight
         return Correction(linear=alpha * (client.drift - sent.model), decay=alpha)
 
-    def upload(
-        self, sent: ModelSent, client: Client, local: LocalResult, weight: Column
-    ) -> tuple[DeltaUpload, Client]:
+    def upload(self, sent: ModelSent, client: Client, local: LocalResult, weight: Column) -> tuple[DeltaUpload, Client]:
         return DeltaUpload(local.delta), Client(client.drift + local.delta)
 
     def aggregate(self, server: Server, mean: DeltaUpload, cohort: Cohort) -> Server:

@@ -56,9 +56,7 @@ class Scaffold:
     def correct(self, sent: PairSent, client: Client, weight: Column) -> Correction:
         return Correction(linear=sent.variate / weight - client.variate)
 
-    def upload(
-        self, sent: PairSent, client: Client, local: LocalResult, weight: Column
-    ) -> tuple[PairUpload, Client]:
+    def upload(self, sent: PairSent, client: Client, local: LocalResult, weight: Column) -> tuple[PairUpload, Client]:
         # c is subtracted undivided although the step used c/ω_i: the authors' form, and what was published.
         variate = client.variate - sent.variate - local.delta / (local.steps * local.lr)
         return PairUpload(local.delta, weight * (variate - client.variate)), Client(variate)

@@ -80,7 +80,9 @@ class Pathological:
 
     def assign(self, labels: Indices, sizes: Indices, rng: np.random.Generator) -> list[Indices]:
         names = np.unique(labels)
-        check(self.k <= len(names), f"pathological:{self.k} asks for {self.k} classes a client, the data has {len(names)}")
+        check(
+            self.k <= len(names), f"pathological:{self.k} asks for {self.k} classes a client, the data has {len(names)}"
+        )
         check(
             self.k * len(sizes) >= len(names),
             f"pathological:{self.k} with {len(sizes)} clients cannot place {len(names)} classes: use more clients or classes each",

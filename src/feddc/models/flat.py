@@ -37,7 +37,9 @@ class FlatModel:
             raise ConfigError("the model has no trainable parameters")
         kinds = {p.dtype for p in trainable}
         if len(kinds) > 1 or not trainable[0].is_floating_point():
-            raise ConfigError(f"the model's parameters must share one floating-point type, not {sorted(map(str, kinds))}")
+            raise ConfigError(
+                f"the model's parameters must share one floating-point type, not {sorted(map(str, kinds))}"
+            )
         self.params: Vector = torch.cat([p.detach().reshape(-1) for p in trainable])  # (P,)
         self.grads: Vector = torch.zeros_like(self.params)
         start = 0
