@@ -6,7 +6,7 @@ Gao et al., "FedDC: Federated Learning with Non-IID Data via Local Drift Decoupl
     client       h_i ← h_i + Δ_i;   g_i⁺ = g_i − g/ω_i − Δ_i/(K η)
     server       w ← w + mean Δ_i (cohort) + mean h_i (all N);   g ← g + Σ ω_i (g_i⁺ − g_i)/N
 
-    symbols      h: drift, g: variate (client's and server's);  Δ_i = θ_i − w: local.delta;  ω_i: weight;  α_i = α/ω_i
+    symbols      h: drift, g: variate (client's, server's); Δ_i = θ_i − w: local.delta; ω_i: weight; α_i = α/ω_i
 
 ``form="paper"`` is the text taken literally: g_i = −Δ_i/(K η) of the last round, w the weighted mean of θ_i + h_i over the
 cohort, α undivided. It needs full participation: at 15 % it collapses, as the drift of absent clients is left out.

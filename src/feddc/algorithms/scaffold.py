@@ -1,7 +1,7 @@
 """SCAFFOLD: local gradients corrected by control variates.
 
-Karimireddy et al., "SCAFFOLD: Stochastic Controlled Averaging for Federated Learning" (ICML 2020), option II, in the form
-that the authors of FedDC compared with: variates are weighted by ω_i, and every client takes exactly K steps.
+Karimireddy et al., "SCAFFOLD: Stochastic Controlled Averaging for Federated Learning" (ICML 2020), option II, in the
+form that the authors of FedDC compared with: variates are weighted by ω_i, and every client takes exactly K steps.
 
     gradient    ∇L_i(θ) + c/ω_i − c_i
     client      c_i⁺ = c_i − c − Δ_i / (K η)

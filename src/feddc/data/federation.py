@@ -20,8 +20,8 @@ Samples = tuple[Tensor, Tensor]
 class Federation:
     """Clients with their samples. Make one with ``from_arrays``, ``from_dataset`` or ``feddc.load``.
 
-    ``x`` (n, …) and ``y`` (n,) hold all training samples; ``clients[i]`` are the rows of client i. ``test`` is what the global
-    model is evaluated on, or None. ``name`` says what it is, for records and reports.
+    ``x`` (n, …) and ``y`` (n,) hold all training samples; ``clients[i]`` are the rows of client i. ``test`` is what the
+    global model is evaluated on, or None. ``name`` says what it is, for records and reports.
     """
 
     x: Tensor
@@ -47,8 +47,8 @@ class Federation:
     ) -> Federation:
         """A federation from arrays or tensors.
 
-        Say who holds what in one of three ways: ``sizes`` (consecutive runs of samples), ``clients=[index arrays]``, or a
-        number of ``clients`` and a ``split`` such as ``"dirichlet:0.3"``. ``y`` holds class numbers from 0.
+        Say who holds what in one of three ways: ``sizes`` (consecutive runs of samples), ``clients=[index arrays]``,
+        or a number of ``clients`` and a ``split`` such as ``"dirichlet:0.3"``. ``y`` holds class numbers from 0.
         """
         train = _samples(x, y, "training")
         held_out = None if test is None else _samples(*test, "test")

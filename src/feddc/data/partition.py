@@ -1,7 +1,7 @@
 """Splits: which client holds which samples. Every split uses each sample exactly once.
 
-A split is a frozen dataclass with ``assign(labels, sizes, rng)``; ``sizes`` (how many samples each client gets) comes first, from
-``equal_sizes`` or ``lognormal_sizes``, so that any split can be unbalanced: ``dirichlet:0.3+unbalanced:0.3``.
+A split is a frozen dataclass with ``assign(labels, sizes, rng)``; ``sizes`` (how many samples each client gets) comes
+first, from ``equal_sizes`` or ``lognormal_sizes``, so that any split can be unbalanced: ``dirichlet:0.3+unbalanced:0.3``.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Pathological:
         )
         check(
             self.k * len(sizes) >= len(names),
-            f"pathological:{self.k} with {len(sizes)} clients cannot place {len(names)} classes: use more clients or classes each",
+            f"pathological:{self.k} with {len(sizes)} clients cannot place {len(names)} classes: use more of either",
         )
         owners = _class_owners(len(sizes), len(names), self.k, rng)
         pools = [rng.permutation(np.flatnonzero(labels == name)) for name in names]
@@ -94,7 +94,7 @@ class Pathological:
             holders = np.flatnonzero(owners[:, c])
             check(
                 len(pool) >= len(holders),
-                f"pathological:{self.k} with {len(sizes)} clients leaves fewer samples of class {names[c]} than clients that hold it",
+                f"pathological:{self.k} with {len(sizes)} clients has fewer samples of class {names[c]} than clients for it",
             )
             share = np.floor(sizes[holders] / sizes[holders].sum() * (len(pool) - len(holders))).astype(np.int64) + 1
             share[: len(pool) - share.sum()] += 1
@@ -114,7 +114,7 @@ class Shards:
     def assign(self, labels: Indices, sizes: Indices, rng: np.random.Generator) -> list[Indices]:
         check(
             self.k * len(sizes) <= len(labels),
-            f"shards:{self.k} with {len(sizes)} clients needs {self.k * len(sizes)} samples, the data has {len(labels)}",
+            f"shards:{self.k} with {len(sizes)} clients needs {self.k * len(sizes)} samples, there are {len(labels)}",
         )
         order = rng.permutation(len(labels))
         order = order[np.argsort(labels[order], kind="stable")]
@@ -196,7 +196,8 @@ def _shares(weights: NDArray[np.float64] | Indices, samples: int) -> Indices:
     whole = np.floor(exact).astype(np.int64)
     largest_rest = np.argsort(-(exact - whole), kind="stable")[: spare - whole.sum()]
     whole[largest_rest] += 1
-    return whole + 1
+    shares: Indices = whole + 1
+    return shares
 
 
 def _class_owners(clients: int, classes: int, k: int, rng: np.random.Generator) -> NDArray[np.bool_]:

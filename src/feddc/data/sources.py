@@ -34,8 +34,9 @@ def synthetic(
 ) -> Federation:
     """Synthetic(γ1, γ2): 30 features, 5 classes, each client with its own distribution; tested on all samples.
 
-    x ~ N(m_i, Σ) with Σ_jj = j^−1.2, label = argmax(x W_i + b_i). γ1 spreads the W_i, γ2 the means m_i. With ``shared_solution`` all
-    clients have one W and b, which is what the published accuracies need; without it no single model can fit them all.
+    x ~ N(m_i, Σ) with Σ_jj = j^−1.2, label = argmax(x W_i + b_i). γ1 spreads the W_i, γ2 the means m_i. With
+    ``shared_solution`` all clients have one W and b, which is what the published accuracies need; without it no single
+    model can fit them all.
     The clients are made with their data: there is nothing to split.
     """
     check(split is None, f"synthetic data is made client by client: leave the split '{split}' out")
@@ -55,6 +56,8 @@ def synthetic(
         x = mean + rng.normal(size=(samples, features)) * scale
         xs.append(x)
         ys.append(np.argmax(x @ weight + bias, axis=1))
-    x, y = torch.tensor(np.concatenate(xs), dtype=torch.float32), torch.tensor(np.concatenate(ys))
+    x_all, y_all = torch.tensor(np.concatenate(xs), dtype=torch.float32), torch.tensor(np.concatenate(ys))
     name = f"synthetic({gamma1:g},{gamma2:g})"
-    return Federation.from_arrays(x, y, sizes=[samples] * clients, test=(x, y), classes=classes, name=name)
+    return Federation.from_arrays(
+        x_all, y_all, sizes=[samples] * clients, test=(x_all, y_all), classes=classes, name=name
+    )

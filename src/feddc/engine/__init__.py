@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from .local import LocalTraining
 from .records import Record, Result
-from .simulate import Simulation, simulate, train
+from .simulation import Simulation, simulate, train
 
 __all__ = ["LocalTraining", "Record", "Result", "Simulation", "simulate", "train"]

@@ -55,7 +55,7 @@ class InProcess:
         if self.job.federation.test is None:
             return None
         self.model.load(start.model, start.buffers)
-        blocks = zip(*(part.split(EVALUATION_BLOCK) for part in self.job.federation.test), strict=True)
+        blocks = zip(*(torch.split(part, EVALUATION_BLOCK) for part in self.job.federation.test), strict=True)
         with one_thread():
             return total([evaluate(self.model, x, y) for x, y in blocks])
 
@@ -65,10 +65,12 @@ class InProcess:
 
 def row(correction: Correction, k: int) -> Correction:
     """The correction of the k-th client."""
-    linear, prox, decay = (
-        part[k] if isinstance(part, torch.Tensor) and part.ndim == 2 else part for part in correction
+    linear, prox, decay = correction
+    return Correction(
+        linear[k] if linear is not None and linear.ndim == 2 else linear,
+        prox[k] if isinstance(prox, torch.Tensor) else prox,
+        decay[k] if isinstance(decay, torch.Tensor) else decay,
     )
-    return Correction(linear, prox, decay)
 
 
 def total(parts: Sequence[Evaluation]) -> Evaluation:

@@ -24,7 +24,8 @@ from .keys import generator
 class LocalTraining:
     """How clients train; the defaults are the paper's for image data.
 
-    ``batch_size=None`` is the full batch, ``clip_norm=None`` no clipping. Round t (from 1) uses the rate lr · lr_decay^(t−1).
+    ``batch_size=None`` is the full batch, ``clip_norm=None`` no clipping. Round t (from 1) uses the learning rate
+    lr · lr_decay^(t−1).
     """
 
     epochs: int = 5

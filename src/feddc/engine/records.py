@@ -10,7 +10,7 @@ from torch import nn
 
 @dataclass(frozen=True)
 class Record:
-    """One round. ``accuracy`` and ``loss`` are those of the global model on the test set, None where it was not evaluated."""
+    """One round. ``accuracy`` and ``loss`` are the global model's on the test set, None where it was not evaluated."""
 
     round: int
     """Rounds count from 1."""

@@ -1,7 +1,7 @@
 """Client state between rounds: the only mutable state of a simulation besides the server's.
 
-Small states are kept in memory. Large ones (N clients × P parameters × 1 or 2) are rows of a sparse temporary file, read and written
-row by row: memory follows the cohort, disk follows the clients that ever took part.
+Small states are kept in memory. Large ones (N clients × P parameters × 1 or 2) are rows of a sparse temporary file,
+read and written row by row: memory follows the cohort, disk follows the clients that ever took part.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class FileTable:
     def __init__(self, field: Vector, clients: int) -> None:
         self._field = field[:0].clone()
         self._width, self._bytes = field.numel(), field.nbytes
-        self._file = tempfile.TemporaryFile(prefix="feddc-", buffering=0)
+        self._file = tempfile.TemporaryFile(prefix="feddc-", buffering=0)  # noqa: SIM115
         self._file.truncate(clients * self._bytes)
 
     def read(self, clients: Sequence[int]) -> Rows:
@@ -93,4 +93,4 @@ class FileTable:
 
 
 def _bytes(vector: Tensor) -> memoryview:
-    return memoryview(vector.numpy()).cast("B")
+    return vector.numpy().data.cast("B")

@@ -26,8 +26,9 @@ class Buffers(NamedTuple):
 class FlatModel:
     """A copy of a module whose trainable parameters are views of ``params`` and whose gradients are views of ``grads``.
 
-    Writing into ``params`` changes the module, and ``backward`` fills ``grads``: a step of SGD is vector arithmetic. The order is that
-    of ``module.parameters()``; frozen parameters (``requires_grad=False``) stay in the module and are not part of the vector.
+    Writing into ``params`` changes the module, and ``backward`` fills ``grads``: a step of SGD is vector arithmetic.
+    The order is that of ``module.parameters()``; frozen parameters (``requires_grad=False``) stay in the module and are not
+    part of the vector.
     """
 
     def __init__(self, module: nn.Module) -> None:

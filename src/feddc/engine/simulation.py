@@ -37,9 +37,10 @@ def simulate(
 ) -> Iterator[Record]:
     """Run ``rounds`` rounds of federated training and yield a record after each.
 
-    Who takes part: ``participation`` (each client with that probability), ``cohort_size`` (so many, at random), or ``cohorts`` (a rounds × clients
-    mask); everyone by default. ``model`` is the initial module and is not changed. The global model is evaluated on the federation's test set every
-    ``evaluate_every`` rounds and after the last. Arguments are checked at the call, before the first round.
+    Who takes part: ``participation`` (each client with that probability), ``cohort_size`` (so many, at random), or
+    ``cohorts`` (a rounds × clients mask); everyone by default. ``model`` is the initial module and is not changed. The
+    global model is evaluated on the federation's test set every ``evaluate_every`` rounds and after the last. Arguments
+    are checked at the call, before the first round.
     """
     simulation = Simulation(
         algorithm,
