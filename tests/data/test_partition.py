@@ -11,7 +11,16 @@ import feddc
 from feddc.data.partition import equal_sizes, lognormal_sizes, split_indices
 
 SPLITS = st.sampled_from(
-    "iid iid:stratified=true dirichlet:0.6 dirichlet:0.01 dirichlet:100 pathological:1 pathological:2 shards:2".split()
+    [
+        "iid",
+        "iid:stratified=true",
+        "dirichlet:0.6",
+        "dirichlet:0.01",
+        "dirichlet:100",
+        "pathological:1",
+        "pathological:2",
+        "shards:2",
+    ]
 )
 
 
