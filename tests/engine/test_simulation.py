@@ -122,7 +122,7 @@ def test_chunks_do_not_change_the_meaning(
     federation: feddc.Federation, model: nn.Module, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = feddc.train(feddc.FedDC(), model, federation, rounds=3, training=FAST)
-    monkeypatch.setattr("feddc.engine.rounds.CHUNK_BYTES", 2 * 4 * vector(model).numel())
+    monkeypatch.setattr("feddc.engine.executors.base.CHUNK_BYTES", 2 * 4 * vector(model).numel())
     parts = feddc.train(feddc.FedDC(), model, federation, rounds=3, training=FAST)
     torch.testing.assert_close(vector(whole.model), vector(parts.model))
 
