@@ -268,7 +268,9 @@ CATALOGUE = {
                     (File("tiny-imagenet-200.zip", "md5:90528d7ca1a48142e341f4ef8d21d0de"),),
                     lambda folder: read_tiny_imagenet(folder / "tiny-imagenet-200.zip"),
                 ),
-                Layout(("tiny-imagenet-200",), (File("wnids.txt"), File("val/val_annotations.txt")), read_tiny_imagenet),
+                Layout(
+                    ("tiny-imagenet-200",), (File("wnids.txt"), File("val/val_annotations.txt")), read_tiny_imagenet
+                ),
             ),
             origins=(Web("http://cs231n.stanford.edu/"),),
             mean=(0.485, 0.456, 0.406),

@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .files import broken, content
-from .idx import Arrays
+from .idx import Arrays, Part
 
 PIXELS = 3 * 32 * 32
-Part = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 
 def read_cifar10_binary(folder: Path) -> Arrays:

@@ -38,8 +38,8 @@ def require(data: DataSet, root: Path) -> Found:
     return found
 
 
-def verify(data: DataSet, found: Found) -> tuple[Path, ...]:
-    """Check every file against its published checksum; returns those that have none, of which only the form is known."""
+def verify(found: Found) -> tuple[Path, ...]:
+    """Check every file against its published checksum; returns the files that have none."""
     unknown = []
     for file, path in zip(found.layout.files, found.paths, strict=True):
         if file.digest is None or path.name == Path(file.name).stem != file.name:

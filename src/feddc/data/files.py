@@ -6,6 +6,7 @@ import errno
 import gzip
 import hashlib
 import lzma
+import os
 import tarfile
 import zipfile
 import zlib
@@ -36,7 +37,7 @@ def explained(path: Path) -> Iterator[None]:
         raise DataError(sentence) from error
 
 
-def chunks(stream: IO[bytes], name: str | Path) -> Iterator[bytes]:
+def chunks(stream: IO[bytes] | gzip.GzipFile, name: str | Path) -> Iterator[bytes]:
     """The content of ``stream`` piece by piece; damage becomes a DataError that names the file."""
     try:
         while chunk := stream.read(1 << 20):
@@ -51,13 +52,15 @@ def content(path: Path) -> bytes:
         return b"".join(chunks(stream, path))
 
 
-def store(stream: IO[bytes], name: str | Path, target: Path, digest: str | None) -> None:
+def store(stream: IO[bytes] | gzip.GzipFile, name: str | Path, target: Path, digest: str | None) -> None:
     """Write ``stream`` to ``target`` and check it; ``name`` is what errors call the source."""
     found = hashlib.new(_algorithm(digest))
     with target.open("wb") as out:
         for chunk in chunks(stream, name):
             found.update(chunk)
             out.write(chunk)
+        out.flush()
+        os.fsync(out.fileno())  # a machine that stops after the file has moved into place must not find it empty
     _compare(name, found.hexdigest(), digest)
 
 
@@ -75,11 +78,8 @@ def broken(name: str | Path, why: str) -> DataError:
     return DataError(f"{name} is broken ({why}): delete it and get it again")
 
 
-def _open(path: Path) -> IO[bytes]:
-    if path.suffix == ".gz":
-        stream: IO[bytes] = gzip.open(path)  # type: ignore[assignment]  # GzipFile reads like any binary file
-        return stream
-    return path.open("rb")
+def _open(path: Path) -> IO[bytes] | gzip.GzipFile:
+    return gzip.GzipFile(path) if path.suffix == ".gz" else path.open("rb")
 
 
 def _algorithm(digest: str | None) -> str:

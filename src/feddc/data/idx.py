@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from .files import broken, content
 
 
+Part = tuple[NDArray[np.uint8], NDArray[np.int64]]
+
+
 class Arrays(NamedTuple):
     """A data set as it lies on disk: images (n, channels, height, width) of bytes, and class numbers from 0."""
 
@@ -40,12 +43,7 @@ def read_mnist(folder: Path) -> Arrays:
 
 def read_emnist_letters(folder: Path) -> Arrays:
     """The letters A to J of EMNIST Letters, as classes 0 to 9, turned upright (EMNIST stores its images transposed)."""
-    parts = []
-    for part in ("emnist-letters-train", "emnist-letters-test"):
-        x, y = _pair(folder, part, range(1, 27))
-        first_ten = y <= 10
-        parts += [x[first_ten].transpose(0, 1, 3, 2), y[first_ten] - 1]
-    return Arrays(*parts)
+    return Arrays(*_first_ten(folder, "emnist-letters-train"), *_first_ten(folder, "emnist-letters-test"))
 
 
 def idx_file(folder: Path, name: str) -> Path:
@@ -54,7 +52,13 @@ def idx_file(folder: Path, name: str) -> Path:
     return path if path.exists() else folder / f"{name}.gz"
 
 
-def _pair(folder: Path, part: str, labels: range) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def _first_ten(folder: Path, part: str) -> Part:
+    x, y = _pair(folder, part, range(1, 27))
+    chosen = y <= 10
+    return x[chosen].transpose(0, 1, 3, 2), y[chosen] - 1
+
+
+def _pair(folder: Path, part: str, labels: range) -> Part:
     images, classes = (idx_file(folder, f"{part}-{kind}") for kind in ("images-idx3-ubyte", "labels-idx1-ubyte"))
     x, y = read_idx(images, 3), read_idx(classes, 1)
     if x.shape[1:] != (28, 28):

@@ -13,7 +13,7 @@ from ..errors import DataError
 
 
 def decode(stream: IO[bytes], name: Path, width: int, height: int) -> NDArray[np.uint8]:
-    """A picture as RGB bytes (3, height, width), grey ones too; refused by ``name`` if unreadable or of another size."""
+    """A picture as RGB bytes (3, height, width), grey ones too; refused by ``name`` if unreadable or misshapen."""
     try:
         with Image.open(stream) as picture:
             # The header is enough to refuse a wrong size: a picture that claims to be huge is never unpacked.

@@ -1,4 +1,4 @@
-"""Tiny ImageNet, from its zip as downloaded or from the folder tiny-imagenet-200; its test set is the validation part."""
+"""Tiny ImageNet, from its zip as downloaded or from the folder tiny-imagenet-200; tested on its validation part."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .archive import check_member
 from .files import DAMAGE, broken, explained
-from .idx import Arrays
+from .idx import Arrays, Part
 from .pictures import decode
 
 SIDE = 64
@@ -59,7 +59,7 @@ def _files(path: Path) -> Iterator[tuple[Sequence[str], Reader]]:
         raise broken(path, str(error).strip("'\"")) from error
 
 
-def _images(path: Path, read: Reader, listed: list[tuple[str, int]]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def _images(path: Path, read: Reader, listed: list[tuple[str, int]]) -> Part:
     def load(name: str) -> NDArray[np.uint8]:
         return decode(io.BytesIO(read(name)), path / name, SIDE, SIDE)
 
