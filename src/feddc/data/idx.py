@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from .files import broken, content
 
-
 Part = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 
