@@ -61,6 +61,6 @@ def FedYogi(lr: float = 0.01, beta1: float = 0.9, beta2: float = 0.99, tau: floa
     return FedAvg(server=Yogi(lr, beta1, beta2, tau))
 
 
-def FedAdagrad(lr: float = 0.01, beta1: float = 0.0, tau: float = 1e-3) -> FedAvg:
+def FedAdagrad(lr: float = 0.1, beta1: float = 0.0, tau: float = 1e-3) -> FedAvg:
     """FedAvg whose server takes Adagrad steps."""
     return FedAvg(server=Adagrad(lr, beta1, tau))

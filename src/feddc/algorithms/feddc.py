@@ -8,8 +8,8 @@ Gao et al., "FedDC: Federated Learning with Non-IID Data via Local Drift Decoupl
 
     symbols      h: drift, g: variate (client's, server's); Δ_i = θ_i − w: local.delta; ω_i: weight; α_i = α/ω_i
 
-``form="paper"`` is the text taken literally: g_i = −Δ_i/(K η) of the last round, w the weighted mean of θ_i + h_i over the
-cohort, α undivided. It needs full participation: at 15 % it collapses, as the drift of absent clients is left out.
+``form="paper"`` is the text taken literally: g_i = −Δ_i/(K η) of the last round, w the weighted mean of θ_i + h_i over
+the cohort, α undivided. It needs full participation: at 15 % it collapses, as the drift of absent clients is left out.
 """
 
 from __future__ import annotations

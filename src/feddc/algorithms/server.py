@@ -100,7 +100,7 @@ class Yogi:
 class Adagrad:
     """v ← v + Δ²."""
 
-    lr: float = 0.01
+    lr: float = 0.1
     beta1: float = 0.0
     tau: float = 1e-3
 

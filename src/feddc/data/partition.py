@@ -1,7 +1,7 @@
 """Splits: which client holds which samples. Every split uses each sample exactly once.
 
 A split is a frozen dataclass with ``assign(labels, sizes, rng)``; ``sizes`` (how many samples each client gets) comes
-first, from ``equal_sizes`` or ``lognormal_sizes``, so that any split can be unbalanced: ``dirichlet:0.3+unbalanced:0.3``.
+first, from ``equal_sizes`` or ``lognormal_sizes``, so that any split can be unbalanced, as in ``iid+unbalanced:0.3``.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Pathological:
             holders = np.flatnonzero(owners[:, c])
             check(
                 len(pool) >= len(holders),
-                f"pathological:{self.k} with {len(sizes)} clients has fewer samples of class {names[c]} than clients for it",
+                f"pathological:{self.k} with {len(sizes)} clients leaves some without a sample of class {names[c]}",
             )
             share = np.floor(sizes[holders] / sizes[holders].sum() * (len(pool) - len(holders))).astype(np.int64) + 1
             share[: len(pool) - share.sum()] += 1

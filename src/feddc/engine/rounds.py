@@ -63,7 +63,7 @@ def run_round(
 
 
 def chunks(cohort: Sequence[int], row_bytes: int) -> Iterator[Sequence[int]]:
-    """The cohort in parts small enough for memory. The cut depends on the model's size only, so the bits do not vary."""
+    """The cohort in parts small enough for memory. The cut depends on the model's size only: the same bits always."""
     size = max(1, CHUNK_BYTES // row_bytes)
     return (cohort[i : i + size] for i in range(0, len(cohort), size))
 

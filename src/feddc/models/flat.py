@@ -27,8 +27,8 @@ class FlatModel:
     """A copy of a module whose trainable parameters are views of ``params`` and whose gradients are views of ``grads``.
 
     Writing into ``params`` changes the module, and ``backward`` fills ``grads``: a step of SGD is vector arithmetic.
-    The order is that of ``module.parameters()``; frozen parameters (``requires_grad=False``) stay in the module and are not
-    part of the vector.
+    The order is that of ``module.parameters()``; frozen parameters (``requires_grad=False``) stay in the module and are
+    not part of the vector.
     """
 
     def __init__(self, module: nn.Module) -> None:

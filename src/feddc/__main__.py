@@ -1,0 +1,5 @@
+"""``python -m feddc`` is the `feddc` command."""
+
+from .cli import main
+
+main()

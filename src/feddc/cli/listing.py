@@ -1,0 +1,63 @@
+"""`feddc list`: every name that the other commands take, with one line and its options."""
+
+from __future__ import annotations
+
+import inspect
+
+import click
+
+from ..errors import unknown
+from ..specs import Option
+
+
+@click.command("list")
+@click.argument("kind", required=False)
+def list_names(kind: str | None) -> None:
+    """Show methods, servers, data, splits and models, each with one line and its options."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from .. import specs
+    from ..algorithms import METHODS, SERVERS
+    from ..data import DATA, SPLITS
+    from ..data.partition import Unbalanced
+    from ..models import MODELS
+
+    # How many leading parameters the program itself supplies.
+    kinds: dict[str, tuple[specs.Table, int]] = {
+        "methods": (METHODS, 0),
+        "servers": (SERVERS, 0),
+        "data": (DATA, 3),
+        "splits": ({**SPLITS, "+unbalanced": Unbalanced}, 0),
+        "models": (MODELS, 2),
+    }
+    if kind is not None and kind not in kinds:
+        raise unknown("kind", kind, kinds)
+    console = Console(highlight=False)
+    for name in [kind] if kind else kinds:
+        table, given = kinds[name]
+        shown = Table(title=name, title_justify="left", title_style="bold", box=None, pad_edge=False)
+        for column in ("name", "what it is", "options"):
+            shown.add_column(column)
+        for each, factory in table.items():
+            shown.add_row(each, specs.summary(factory), _options(specs.options(factory, given)))
+        console.print(shown)
+        console.print()
+    console.print(
+        "options are written after the name: feddc:alpha=0.1:server=yogi:server_lr=0.01, dirichlet:0.3, fcn:200:200"
+    )
+
+
+def _options(options: dict[str, Option]) -> str:
+    return ", ".join(
+        name if option.default is inspect.Parameter.empty else f"{name}={_plain(option.default)}"
+        for name, option in options.items()
+    )
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ":".join(map(str, value))
+    return str(value) if isinstance(value, str | int | float) else type(value).__name__.lower()

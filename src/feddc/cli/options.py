@@ -1,0 +1,69 @@
+"""The options of a run, made from the fields of ``Config``, and what they and a TOML file add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ..errors import check
+from ..experiment.config import DATA_DEFAULTS, FIELDS, SHORTHANDS, Config, read_toml, resolve
+from ..specs import options as options_of
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def experiment_options(*, without: str) -> Callable[[Command], Command]:
+    """Add an option for every key of the configuration except ``without``."""
+
+    def add(command: Command) -> Command:
+        for name, help in reversed(SHORTHANDS.items()):
+            command = click.option(_flag(name), name, metavar="NUMBER", help=help)(command)
+        for name, field in reversed(FIELDS.items()):
+            if name != without:
+                usual = DATA_DEFAULTS["digits"].get(name, field.default)
+                shown = "" if usual is None else f"  [default: {usual}]"
+                metavar = str(field.type).partition(" ")[0].upper()
+                command = click.option(_flag(name), name, metavar=metavar, help=field.metadata["help"] + shown)(command)
+        return command
+
+    return add
+
+
+def output_options(command: Command) -> Command:
+    """Add --out, --config and --quiet."""
+    command = click.option("--quiet", is_flag=True, help="print nothing but errors")(command)
+    command = click.option("--config", type=click.Path(path_type=Path), help="TOML file; options override it")(command)
+    return click.option("--out", type=click.Path(path_type=Path), help="directory to write to  [default: runs/…]")(
+        command
+    )
+
+
+def gather(given: Mapping[str, Any], config: Path | None, *, also: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The keys of the TOML file and, over them, the options that were given. ``also`` names keys beyond the usual."""
+    known = [*FIELDS, *SHORTHANDS, *also]
+    values = {} if config is None else read_toml(config, dict.fromkeys(known))
+    return values | {key: value for key, value in given.items() if value is not None}
+
+
+def configurations(values: Mapping[str, Any], methods: list[str]) -> list[Config]:
+    """One configuration per method; a shorthand such as --alpha must be of use to one of them."""
+    from ..algorithms import METHODS
+    from ..specs import lookup
+
+    check(bool(methods), "methods must name at least one method")
+    known = {key for text in methods for key in options_of(lookup("method", METHODS, text.partition(":")[0].strip()))}
+    for key in SHORTHANDS:
+        check(
+            values.get(key) is None or key in known, f"none of the methods {', '.join(methods)} has an option '{key}'"
+        )
+    configs = [resolve({**values, "method": text.strip()}) for text in methods]
+    for i, config in enumerate(configs):
+        check(config.method not in [c.method for c in configs[:i]], f"method '{config.method}' is listed twice")
+    return configs
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")

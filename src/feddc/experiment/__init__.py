@@ -1,0 +1,1 @@
+"""Experiments: configuration, run directories, and the runs themselves."""

@@ -1,0 +1,146 @@
+"""The configuration of a run: the same keys as command-line options and in a TOML file."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import specs
+from ..errors import ConfigError, check, check_count, check_number, unknown
+
+
+def _option(default: Any, help: str) -> Any:
+    return dataclasses.field(default=default, metadata={"help": help})
+
+
+@dataclass(frozen=True)
+class Config:
+    """A run, fully resolved: nothing in it is left to a default elsewhere."""
+
+    method: str = _option(
+        "feddc", "method and its options, such as feddc:alpha=0.1 or feddc:server=yogi:server_lr=0.01"
+    )
+    data: str = _option("digits", "data set and its options")
+    split: str | None = _option(
+        None, "who holds what: iid, dirichlet:0.3, pathological:2, shards:2, any +unbalanced:0.3"
+    )
+    clients: int = _option(20, "number of clients")
+    participation: float | None = _option(None, "probability with which each client joins a round")
+    cohort_size: int | None = _option(None, "fixed number of clients a round, instead of --participation")
+    rounds: int = _option(100, "number of rounds")
+    epochs: int = _option(5, "local passes over a client's data")
+    batch_size: int | None = _option(50, "local batch size, or none for the full batch")
+    lr: float = _option(0.1, "local learning rate")
+    lr_decay: float = _option(0.998, "factor on the learning rate after every round")
+    weight_decay: float = _option(1e-3, "local weight decay")
+    clip_norm: float | None = _option(10.0, "largest gradient norm, or none for no clipping")
+    model: str = _option("fcn", "model and its options, such as fcn:200:200")
+    seed: int = _option(0, "seed of split, initial model, cohorts and batches")
+    target: float = _option(0.95, "accuracy that 'rounds to target' asks for")
+    evaluate_every: int = _option(1, "rounds between evaluations")
+
+    def __post_init__(self) -> None:
+        check_count("clients", self.clients)
+        check_count("rounds", self.rounds)
+        check_count("evaluate_every", self.evaluate_every)
+        check_count("seed", self.seed, 0)
+        check_number("target", self.target, 0, 1, above=True)
+
+
+# What a data set is usually run with, where it differs from the defaults above.
+DATA_DEFAULTS: dict[str, dict[str, Any]] = {
+    "digits": {"split": "dirichlet:0.1", "participation": 0.3, "batch_size": 10, "model": "fcn:100"},
+    "synthetic": {
+        "model": "linear",
+        "batch_size": 10,
+        "epochs": 10,
+        "lr_decay": 1.0,
+        "weight_decay": 1e-5,
+        "target": 0.98,
+    },
+}
+METHOD_DEFAULTS: dict[str, dict[str, dict[str, float]]] = {
+    "digits": {"feddc": {"alpha": 0.1}, "feddyn": {"alpha": 0.1}, "fedadam": {"lr": 0.03}, "fedyogi": {"lr": 0.03}},
+    "synthetic": {"feddc": {"alpha": 0.005}, "feddyn": {"alpha": 0.01}},
+}
+SHORTHANDS = {"alpha": "strength of FedDC's penalty and FedDyn's regulariser", "mu": "strength of FedProx's pull"}
+
+FIELDS = {field.name: field for field in dataclasses.fields(Config)}
+_TYPES = typing.get_type_hints(Config)
+
+
+def resolve(given: Mapping[str, Any]) -> Config:
+    """A full configuration from the keys that were given, as text or values; the data set fills in what is usual."""
+    values = {key: _typed(key, value) for key, value in given.items() if key not in SHORTHANDS}
+    shorthands = {key: specs.convert(key, float, str(given[key])) for key in SHORTHANDS if given.get(key) is not None}
+    data = str(values.get("data", Config.data)).partition(":")[0]
+    usual = dict(DATA_DEFAULTS.get(data, {}))
+    if values.get("cohort_size") is not None:
+        check(values.get("participation") is None, "give only one of participation and cohort_size")
+        usual.pop("participation", None)
+    config = Config(**(usual | values))
+    return dataclasses.replace(config, method=full_method(config.method, data, shorthands))
+
+
+def full_method(text: str, data: str, shorthands: Mapping[str, float]) -> str:
+    """The method's text with the shorthand options, or what is usual for the data set, written into it."""
+    from ..algorithms import METHODS
+
+    name, *parts = text.strip().split(":")
+    known = specs.options(specs.lookup("method", METHODS, name))
+    usual = METHOD_DEFAULTS.get(data, {}).get(name, {})
+    written = {part.partition("=")[0] for part in parts if "=" in part}
+    extra = {key: value for key, value in (usual | dict(shorthands)).items() if key in known and key not in written}
+    if any("=" not in part for part in parts):
+        extra = {}  # a positional option, as in feddc:0.1, says it already
+    return ":".join([name, *parts, *(f"{key}={value:g}" for key, value in extra.items())])
+
+
+def read_toml(path: Path, known: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a TOML file, each checked against ``known``; ``batch-size`` and ``batch_size`` are the same key."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not a TOML file: {error}") from None
+    values = {key.replace("-", "_"): value for key, value in content.items()}
+    for key, value in values.items():
+        if key not in known:
+            raise ConfigError(f"in {path}: {unknown('key', key, known)}")
+        check(not isinstance(value, dict), f"in {path}: {key} must be a value, not a table")
+    return values
+
+
+def to_toml(config: Config) -> str:
+    """The configuration as a TOML file that ``--config`` reads back."""
+    lines = []
+    for key, value in dataclasses.asdict(config).items():
+        if key in ("split", "participation", "cohort_size") and value is None:
+            continue  # absent means the same
+        text = "none" if value is None else value
+        quoted = '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' if isinstance(text, str) else repr(text)
+        lines.append(f"{key} = {quoted}\n")
+    return "".join(lines)
+
+
+def _typed(key: str, value: Any) -> Any:
+    if key not in FIELDS:
+        raise unknown("key", key, [*FIELDS, *SHORTHANDS])
+    kind = _TYPES[key]
+    if isinstance(value, str):
+        return specs.convert(key, kind, value)
+    if isinstance(value, int) and not isinstance(value, bool) and float in (kind, *typing.get_args(kind)):
+        return float(value)
+    members = typing.get_args(kind) or (kind,)
+    check(type(value) in members, f"{key} must be {_noun(members[0])}, not {value!r}")
+    return value
+
+
+def _noun(kind: Any) -> str:
+    return {int: "a whole number", float: "a number", str: "a text"}.get(kind, str(kind))

@@ -1,0 +1,67 @@
+"""A run directory: ``config.toml``, ``records.jsonl``, ``summary.json`` and ``model.safetensors``."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+from typing import Any, TextIO
+
+from torch import nn
+
+from ..engine import Record
+from ..errors import RunError
+from .config import Config, to_toml
+
+FORMAT = 1
+
+
+class RunDir:
+    """Writes a run as it goes; refuses a directory that holds anything already."""
+
+    def __init__(self, path: Path, config: Config) -> None:
+        claim(path)
+        self.path = path
+        write_whole(path / "config.toml", to_toml(config))
+        self._records: TextIO = (path / "records.jsonl").open("w", encoding="utf-8")
+
+    def add(self, record: Record) -> None:
+        """Append one round."""
+        self._records.write(json.dumps(dataclasses.asdict(record)) + "\n")
+        self._records.flush()
+
+    def finish(self, summary: dict[str, Any], model: nn.Module | None) -> None:
+        """Write the model and the summary; the summary comes last and says that the run is whole."""
+        from safetensors.torch import save_model
+
+        self.close()
+        if model is not None:
+            part = self.path / "model.safetensors.part"
+            save_model(model, str(part))
+            part.replace(self.path / "model.safetensors")
+        write_whole(self.path / "summary.json", json.dumps({"format": FORMAT} | summary, indent=2) + "\n")
+
+    def close(self) -> None:
+        self._records.close()
+
+
+def claim(path: Path) -> None:
+    """Make the directory, or refuse it if it holds anything."""
+    try:
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            held = "already holds a run" if (path / "records.jsonl").exists() else "exists and is not empty"
+            raise RunError(f"{path} {held}: choose another --out; nothing was overwritten")
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot write to {path}: {error.strerror}") from None
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that it is there whole or not at all."""
+    part = path.with_name(path.name + ".part")
+    with part.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)

@@ -1,0 +1,89 @@
+"""Running a configuration: from names to objects, then round by round into a run directory."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..algorithms import make_method
+from ..data import Federation, load
+from ..engine import LocalTraining, Record, Simulation
+from ..engine.records import best_accuracy, bytes_to, rounds_to
+from ..errors import DivergedError
+from ..models import make_model
+from .config import Config
+from .rundir import RunDir
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run that has ended: its configuration, its records, and why it stopped early, if it did."""
+
+    config: Config
+    records: tuple[Record, ...]
+    error: str | None = None
+
+    def summary(self) -> dict[str, Any]:
+        """The run in a few numbers."""
+        return {
+            "status": "diverged" if self.error else "finished",
+            "error": self.error,
+            "rounds": len(self.records),
+            "best_accuracy": best_accuracy(self.records),
+            "final_accuracy": self.records[-1].accuracy if self.records else None,
+            "target": self.config.target,
+            "rounds_to_target": rounds_to(self.records, self.config.target),
+            "bytes_to_target": bytes_to(self.records, self.config.target),
+            "bytes_up": sum(r.bytes_up for r in self.records),
+            "bytes_down": sum(r.bytes_down for r in self.records),
+            "seconds": round(sum(r.seconds for r in self.records), 3),
+            "config": dataclasses.asdict(self.config),
+        }
+
+
+def prepare(config: Config, federation: Federation | None = None) -> Simulation:
+    """The simulation that the configuration describes; a mistake in it shows here, before anything is written."""
+    algorithm = make_method(config.method)
+    training = LocalTraining(
+        epochs=config.epochs,
+        batch_size=config.batch_size,
+        lr=config.lr,
+        lr_decay=config.lr_decay,
+        weight_decay=config.weight_decay,
+        clip_norm=config.clip_norm,
+    )
+    if federation is None:
+        federation = load(config.data, clients=config.clients, split=config.split, seed=config.seed)
+    return Simulation(
+        algorithm,
+        make_model(config.model, federation.shape, federation.classes, config.seed),
+        federation,
+        rounds=config.rounds,
+        participation=config.participation,
+        cohort_size=config.cohort_size,
+        training=training,
+        seed=config.seed,
+        evaluate_every=config.evaluate_every,
+    )
+
+
+def execute(config: Config, simulation: Simulation, out: Path, on_record: Callable[[Record], None]) -> Outcome:
+    """Run to the end, writing ``out`` as it goes. A run that diverges ends with its error in the outcome."""
+    run = RunDir(out, config)
+    records: list[Record] = []
+    error = None
+    try:
+        for record in simulation.run():
+            run.add(record)
+            records.append(record)
+            on_record(record)
+    except DivergedError as diverged:
+        error = str(diverged)
+    finally:
+        run.close()
+    outcome = Outcome(config, tuple(records), error)
+    run.finish(outcome.summary(), None if error else simulation.module())
+    return outcome
