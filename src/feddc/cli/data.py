@@ -30,23 +30,17 @@ def data() -> None:
 @data_dir_option
 def list_(data_dir: Path | None) -> None:
     """Every data set that lies in files, and whether it is here."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
     from ..data.catalogue import CATALOGUE
     from ..data.disk import locate
     from ..data.folder import data_folder
 
     root = data_folder(data_dir)
-    table = Table("name", "what", "train", "test", "classes", "MB to fetch", "where", box=box.SIMPLE)
+    click.echo(f"{'name':<14} {'train':>6} {'test':>6} {'classes':>7} {'to fetch':>9}  where")
     for each in CATALOGUE.values():
         found = locate(each, root)
-        where = str(found.folder) if found else f"not here: feddc data fetch {each.name}"
-        table.add_row(
-            each.name, each.title, str(each.train), str(each.test), str(each.classes), str(each.megabytes), where
-        )
-    Console().print(table)
+        size = f"{each.megabytes} MB"
+        where = found.folder if found else "-"
+        click.echo(f"{each.name:<14} {each.train:>6} {each.test:>6} {each.classes:>7} {size:>9}  {where}")
 
 
 @data.command()

@@ -7,6 +7,7 @@ from pathlib import Path
 from .. import specs
 from .benchmarks import cifar10, cifar100, emnist_l, fashion_mnist, mnist, tiny_imagenet
 from .federation import Federation
+from .own import csv, from_csv, from_image_folder, images
 from .partition import SPLITS
 from .request import Request
 from .sources import digits, synthetic
@@ -20,23 +21,25 @@ DATA: specs.Table = {
     "cifar10": cifar10,
     "cifar100": cifar100,
     "tiny-imagenet": tiny_imagenet,
+    "images": images,
+    "csv": csv,
 }
 
-__all__ = ["DATA", "SPLITS", "Federation", "Request", "load"]
+__all__ = ["DATA", "SPLITS", "Federation", "Request", "from_csv", "from_image_folder", "load"]
 
 
 def load(
     name: str,
     *,
-    clients: int | None = None,
+    clients: int = 20,
     split: str | None = None,
     seed: int = 0,
     data_dir: str | Path | None = None,
 ) -> Federation:
     """A federation by name: ``load("digits", clients=20, split="dirichlet:0.1", seed=0)``.
 
-    ``split=None`` takes what is natural for the data: iid parts, or the clients that the data comes with; so does
-    ``clients=None``, with 20 parts. ``data_dir`` is the data folder; by default FEDDC_DATA or the user's cache folder.
+    ``split=None`` takes what is natural for the data: iid parts, or the clients that the data comes with.
+    ``data_dir`` is the data folder; by default the environment variable FEDDC_DATA, or the user's cache folder.
     """
     federation: Federation = specs.make("data set", DATA, name, Request(clients, split, seed, data_dir))
     return federation

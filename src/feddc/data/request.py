@@ -8,21 +8,22 @@ from typing import Any
 
 from .federation import Federation
 
-CLIENTS = 20
-
 
 @dataclass(frozen=True)
 class Request:
-    """How many clients, which split, which seed, and the data folder; None takes what is natural for the data."""
+    """Into how many clients to divide the samples, by which split and seed, and the data folder.
 
-    clients: int | None = None
+    Without a split the data decides: the clients that it comes with, or else iid parts. ``data_dir`` is None for the
+    usual folder.
+    """
+
+    clients: int = 20
     split: str | None = None
     seed: int = 0
     data_dir: str | Path | None = None
 
     def federation(self, x: Any, y: Any, *, test: tuple[Any, Any] | None, name: str, classes: int) -> Federation:
-        """Samples that belong to nobody yet, split among the clients that were asked for (20 by default, iid)."""
-        clients = CLIENTS if self.clients is None else self.clients
+        """Samples that belong to nobody yet, divided among the clients."""
         return Federation.from_arrays(
-            x, y, clients=clients, split=self.split or "iid", test=test, classes=classes, seed=self.seed, name=name
+            x, y, clients=self.clients, split=self.split or "iid", test=test, classes=classes, seed=self.seed, name=name
         )

@@ -7,7 +7,7 @@ import torch
 
 from ..errors import check, check_count, check_number
 from .federation import Federation
-from .request import CLIENTS, Request
+from .request import Request
 
 
 def digits(request: Request) -> Federation:
@@ -37,8 +37,7 @@ def synthetic(
     The clients are made with their data: there is nothing to split.
     """
     check(request.split is None, f"synthetic data is made client by client: leave the split '{request.split}' out")
-    clients = CLIENTS if request.clients is None else request.clients
-    check_count("clients", clients)
+    check_count("clients", request.clients)
     check_count("samples", samples)
     check_number("gamma1", gamma1, 0)
     check_number("gamma2", gamma2, 0)
@@ -47,7 +46,7 @@ def synthetic(
     scale = np.arange(1, features + 1) ** -0.6  # the square root of Σ_jj
     common = rng.normal(size=(features + 1, classes))
     xs, ys = [], []
-    for _ in range(clients):
+    for _ in range(request.clients):
         solution = rng.normal(rng.normal(0, gamma1), 1, size=common.shape)
         weight, bias = np.split(common if shared_solution else solution, [features])
         mean = rng.normal(rng.normal(0, gamma2), 1, size=features) if gamma2 else np.zeros(features)
@@ -57,5 +56,5 @@ def synthetic(
     x_all, y_all = torch.tensor(np.concatenate(xs), dtype=torch.float32), torch.tensor(np.concatenate(ys))
     name = f"synthetic({gamma1:g},{gamma2:g})"
     return Federation.from_arrays(
-        x_all, y_all, sizes=[samples] * clients, test=(x_all, y_all), classes=classes, name=name
+        x_all, y_all, sizes=[samples] * request.clients, test=(x_all, y_all), classes=classes, name=name
     )

@@ -5,17 +5,15 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .archive import check_member
 from .files import DAMAGE, broken, explained
 from .idx import Arrays, Part
-from .pictures import decode
+from .pictures import decode_all
 
 SIDE = 64
 ROOT = "tiny-imagenet-200/"
@@ -60,13 +58,7 @@ def _files(path: Path) -> Iterator[tuple[Sequence[str], Reader]]:
 
 
 def _images(path: Path, read: Reader, listed: list[tuple[str, int]]) -> Part:
-    def load(name: str) -> NDArray[np.uint8]:
-        return decode(io.BytesIO(read(name)), path / name, SIDE, SIDE)
-
     if not listed:
         raise broken(path, "it has no images")
-    x = np.empty((len(listed), 3, SIDE, SIDE), dtype=np.uint8)
-    with ThreadPoolExecutor() as pool:  # decoding releases the interpreter lock
-        for i, image in enumerate(pool.map(load, [name for name, _ in listed])):
-            x[i] = image
+    x = decode_all([path / name for name, _ in listed], lambda i: io.BytesIO(read(listed[i][0])), (SIDE, SIDE))
     return x, np.array([label for _, label in listed], dtype=np.int64)
