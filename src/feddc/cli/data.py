@@ -71,7 +71,7 @@ def verify(name: str, data_dir: Path | None) -> None:
     wanted = entry(name)
     found = require(wanted, data_folder(data_dir))
     unchecked = verify_files(found)
-    found.layout.read(found.folder)  # the form of every file, which is all there is to check where no checksum is known
+    found.layout.read(found.paths)  # the form of every file, which is all there is to check where no checksum is known
     note = f", but there is no checksum for {', '.join(map(str, unchecked))}" if unchecked else ""
     click.echo(f"{name} in {found.folder} is right{note}")
 

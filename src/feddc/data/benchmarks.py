@@ -60,7 +60,7 @@ def tiny_imagenet(request: Request, sample: bool = False) -> Federation:
 def _federation(name: str, request: Request, sample: bool) -> Federation:
     data = CATALOGUE[name]
     found = require(data, data_folder(request.data_dir))
-    arrays = found.layout.read(found.folder)
+    arrays = found.layout.read(found.paths)
     counts, wanted = (len(arrays.y), len(arrays.test_y)), (data.train, data.test)
     if counts != wanted and not sample:
         raise DataError(

@@ -5,7 +5,7 @@ To add one: an entry here, a reader for its format if that is new, and its loade
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +29,7 @@ class Layout:
 
     folders: tuple[str, ...]
     files: tuple[File, ...]
-    read: Callable[[Path], Arrays]
+    read: Callable[[Sequence[Path]], Arrays]
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,7 @@ CATALOGUE = {
                 Layout(
                     (".",),
                     (File("tiny-imagenet-200.zip", "md5:90528d7ca1a48142e341f4ef8d21d0de"),),
-                    lambda folder: read_tiny_imagenet(folder / "tiny-imagenet-200.zip"),
+                    lambda paths: read_tiny_imagenet(paths[0]),
                 ),
                 Layout(
                     ("tiny-imagenet-200",), (File("wnids.txt"), File("val/val_annotations.txt")), read_tiny_imagenet

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import pickle
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +21,19 @@ from .idx import Arrays, Part
 PIXELS = 3 * 32 * 32
 
 
-def read_cifar10_binary(folder: Path) -> Arrays:
-    """cifar-10-batches-bin: records of one label byte and 3072 pixel bytes (red, green, blue planes)."""
-    train = [_binary(folder / f"data_batch_{i}.bin") for i in range(1, 6)]
-    return _join(train, _binary(folder / "test_batch.bin"))
+def read_cifar10_binary(paths: Sequence[Path]) -> Arrays:
+    """cifar-10-batches-bin: records of one label byte and 3072 pixel bytes (red, green, blue planes); the test last."""
+    return _join([_binary(path) for path in paths])
 
 
-def read_cifar10_pickles(folder: Path) -> Arrays:
-    """cifar-10-batches-py, as torchvision unpacks it."""
-    train = [_pickled(folder / f"data_batch_{i}", "labels", 10) for i in range(1, 6)]
-    return _join(train, _pickled(folder / "test_batch", "labels", 10))
+def read_cifar10_pickles(paths: Sequence[Path]) -> Arrays:
+    """cifar-10-batches-py, as torchvision unpacks it; the test batch last."""
+    return _join([_pickled(path, "labels", 10) for path in paths])
 
 
-def read_cifar100_pickles(folder: Path) -> Arrays:
-    """cifar-100-python with its 100 fine labels, as torchvision unpacks it."""
-    return _join([_pickled(folder / "train", "fine_labels", 100)], _pickled(folder / "test", "fine_labels", 100))
+def read_cifar100_pickles(paths: Sequence[Path]) -> Arrays:
+    """cifar-100-python with its 100 fine labels, as torchvision unpacks it; the test last."""
+    return _join([_pickled(path, "fine_labels", 100) for path in paths])
 
 
 def _binary(path: Path) -> Part:
@@ -65,9 +64,9 @@ def _checked(path: Path, x: NDArray[np.uint8], y: NDArray[Any], classes: int) ->
     return x.reshape(-1, 3, 32, 32), y.astype(np.int64)
 
 
-def _join(train: list[Part], test: Part) -> Arrays:
-    x, y = (np.concatenate(each) for each in zip(*train, strict=True))
-    return Arrays(x, y, *test)
+def _join(parts: list[Part]) -> Arrays:
+    x, y = (np.concatenate(each) for each in zip(*parts[:-1], strict=True))
+    return Arrays(x, y, *parts[-1])
 
 
 class _Array:

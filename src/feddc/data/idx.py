@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,30 +36,23 @@ def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
     return np.frombuffer(data, dtype=np.uint8, offset=start).reshape(shape)
 
 
-def read_mnist(folder: Path) -> Arrays:
-    """MNIST and its like: train-images-idx3-ubyte and so on, 28×28 grey, ten classes."""
-    return Arrays(*_pair(folder, "train", range(10)), *_pair(folder, "t10k", range(10)))
+def read_mnist(paths: Sequence[Path]) -> Arrays:
+    """MNIST and its like, 28×28 grey, ten classes: training images and labels, test images and labels."""
+    return Arrays(*_pair(*paths[:2], range(10)), *_pair(*paths[2:], range(10)))
 
 
-def read_emnist_letters(folder: Path) -> Arrays:
+def read_emnist_letters(paths: Sequence[Path]) -> Arrays:
     """The letters A to J of EMNIST Letters, as classes 0 to 9, turned upright (EMNIST stores its images transposed)."""
-    return Arrays(*_first_ten(folder, "emnist-letters-train"), *_first_ten(folder, "emnist-letters-test"))
+    return Arrays(*_first_ten(*paths[:2]), *_first_ten(*paths[2:]))
 
 
-def idx_file(folder: Path, name: str) -> Path:
-    """The file itself, or its gzipped form if only that is there."""
-    path = folder / name
-    return path if path.exists() else folder / f"{name}.gz"
-
-
-def _first_ten(folder: Path, part: str) -> Part:
-    x, y = _pair(folder, part, range(1, 27))
+def _first_ten(images: Path, classes: Path) -> Part:
+    x, y = _pair(images, classes, range(1, 27))
     chosen = y <= 10
     return x[chosen].transpose(0, 1, 3, 2), y[chosen] - 1
 
 
-def _pair(folder: Path, part: str, labels: range) -> Part:
-    images, classes = (idx_file(folder, f"{part}-{kind}") for kind in ("images-idx3-ubyte", "labels-idx1-ubyte"))
+def _pair(images: Path, classes: Path, labels: range) -> Part:
     x, y = read_idx(images, 3), read_idx(classes, 1)
     if x.shape[1:] != (28, 28):
         raise broken(images, f"its images are {x.shape[1]}×{x.shape[2]}, not 28×28")
