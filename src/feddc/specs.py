@@ -72,6 +72,9 @@ def parse(kind: str, table: Table, text: str, given: int = 0) -> tuple[Callable[
 def make(kind: str, table: Table, text: str, *given: Any) -> Any:
     """Build what ``text`` names: ``make("split", SPLITS, "dirichlet:0.3")``."""
     factory, values = parse(kind, table, text, len(given))
+    for option in options(factory, len(given)).values():
+        needed = option.default is inspect.Parameter.empty and option.name not in values
+        check(not needed, f"{kind} '{text}' needs {option.name}: write {text}:{option.name}=…")
     return factory(*given, **values)
 
 

@@ -31,11 +31,12 @@ def cli() -> None:
 
 def main(args: list[str] | None = None) -> None:
     """The entry point of the `feddc` command."""
-    from . import listing, run
+    from . import data, listing, run
 
     cli.add_command(run.run)
     cli.add_command(run.compare)
     cli.add_command(listing.list_names)
+    cli.add_command(data.data)
     try:
         code = cli.main(args, standalone_mode=False)
     except click.ClickException as error:

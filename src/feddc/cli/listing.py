@@ -27,7 +27,7 @@ def list_names(kind: str | None) -> None:
     kinds: dict[str, tuple[specs.Table, int]] = {
         "methods": (METHODS, 0),
         "servers": (SERVERS, 0),
-        "data": (DATA, 3),
+        "data": (DATA, 1),
         "splits": ({**SPLITS, "+unbalanced": Unbalanced}, 0),
         "models": (MODELS, 2),
     }
@@ -60,4 +60,6 @@ def _plain(value: object) -> str:
         return str(value).lower()
     if isinstance(value, tuple):
         return ":".join(map(str, value))
+    if value is None:
+        return "none"
     return str(value) if isinstance(value, str | int | float) else type(value).__name__.lower()

@@ -1,21 +1,45 @@
-"""Data sets by name. To add one: write a function that returns a Federation, add its line to DATA."""
+"""Data sets by name. To add one: write a function of a Request that returns a Federation, add its line to DATA."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from .. import specs
+from .benchmarks import cifar10, cifar100, emnist_l, fashion_mnist, mnist, tiny_imagenet
 from .federation import Federation
+from .own import csv, from_csv, from_image_folder, images
 from .partition import SPLITS
+from .request import Request
 from .sources import digits, synthetic
 
-DATA: specs.Table = {"digits": digits, "synthetic": synthetic}
+DATA: specs.Table = {
+    "digits": digits,
+    "synthetic": synthetic,
+    "mnist": mnist,
+    "fashion-mnist": fashion_mnist,
+    "emnist-l": emnist_l,
+    "cifar10": cifar10,
+    "cifar100": cifar100,
+    "tiny-imagenet": tiny_imagenet,
+    "images": images,
+    "csv": csv,
+}
 
-__all__ = ["DATA", "SPLITS", "Federation", "load"]
+__all__ = ["DATA", "SPLITS", "Federation", "Request", "from_csv", "from_image_folder", "load"]
 
 
-def load(name: str, *, clients: int = 20, split: str | None = None, seed: int = 0) -> Federation:
+def load(
+    name: str,
+    *,
+    clients: int = 20,
+    split: str | None = None,
+    seed: int = 0,
+    data_dir: str | Path | None = None,
+) -> Federation:
     """A federation by name: ``load("digits", clients=20, split="dirichlet:0.1", seed=0)``.
 
     ``split=None`` takes what is natural for the data: iid parts, or the clients that the data comes with.
+    ``data_dir`` is the data folder; by default the environment variable FEDDC_DATA, or the user's cache folder.
     """
-    federation: Federation = specs.make("data set", DATA, name, clients, split, seed)
+    federation: Federation = specs.make("data set", DATA, name, Request(clients, split, seed, data_dir))
     return federation

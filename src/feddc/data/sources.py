@@ -7,9 +7,10 @@ import torch
 
 from ..errors import check, check_count, check_number
 from .federation import Federation
+from .request import Request
 
 
-def digits(clients: int = 20, split: str | None = None, seed: int = 0) -> Federation:
+def digits(request: Request) -> Federation:
     """scikit-learn's 1797 handwritten digits, 8×8 grey, 10 classes; every fifth is kept for the test."""
     from sklearn.datasets import load_digits
 
@@ -18,15 +19,11 @@ def digits(clients: int = 20, split: str | None = None, seed: int = 0) -> Federa
     x, y = (x[order] / 16.0).astype(np.float32), y[order]
     held_out = np.arange(len(y)) % 5 == 0
     test = (x[held_out], y[held_out])
-    return Federation.from_arrays(
-        x[~held_out], y[~held_out], clients=clients, split=split or "iid", test=test, seed=seed, name="digits"
-    )
+    return request.federation(x[~held_out], y[~held_out], test=test, name="digits", classes=10)
 
 
 def synthetic(
-    clients: int = 20,
-    split: str | None = None,
-    seed: int = 0,
+    request: Request,
     gamma1: float = 0.0,
     gamma2: float = 0.0,
     shared_solution: bool = True,
@@ -39,17 +36,17 @@ def synthetic(
     model can fit them all.
     The clients are made with their data: there is nothing to split.
     """
-    check(split is None, f"synthetic data is made client by client: leave the split '{split}' out")
-    check_count("clients", clients)
+    check(request.split is None, f"synthetic data is made client by client: leave the split '{request.split}' out")
+    check_count("clients", request.clients)
     check_count("samples", samples)
     check_number("gamma1", gamma1, 0)
     check_number("gamma2", gamma2, 0)
     features, classes = 30, 5
-    rng = np.random.default_rng([seed, 0x5117])
+    rng = np.random.default_rng([request.seed, 0x5117])
     scale = np.arange(1, features + 1) ** -0.6  # the square root of Σ_jj
     common = rng.normal(size=(features + 1, classes))
     xs, ys = [], []
-    for _ in range(clients):
+    for _ in range(request.clients):
         solution = rng.normal(rng.normal(0, gamma1), 1, size=common.shape)
         weight, bias = np.split(common if shared_solution else solution, [features])
         mean = rng.normal(rng.normal(0, gamma2), 1, size=features) if gamma2 else np.zeros(features)
@@ -59,5 +56,5 @@ def synthetic(
     x_all, y_all = torch.tensor(np.concatenate(xs), dtype=torch.float32), torch.tensor(np.concatenate(ys))
     name = f"synthetic({gamma1:g},{gamma2:g})"
     return Federation.from_arrays(
-        x_all, y_all, sizes=[samples] * clients, test=(x_all, y_all), classes=classes, name=name
+        x_all, y_all, sizes=[samples] * request.clients, test=(x_all, y_all), classes=classes, name=name
     )

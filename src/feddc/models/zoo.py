@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from .. import specs
 from ..errors import check, check_count
+from .weights import load_weights
 
 Shape = tuple[int, ...]
 
@@ -54,10 +55,19 @@ def cnn(shape: Shape, classes: int) -> nn.Module:
     )
 
 
-def resnet18(shape: Shape, classes: int, norm: Literal["group", "batch"] = "group") -> nn.Module:
-    """ResNet18 with GroupNorm(2), as the authors', or BatchNorm; up to 32 pixels it has the small stem."""
+def resnet18(
+    shape: Shape, classes: int, norm: Literal["group", "batch"] = "group", weights: str | None = None
+) -> nn.Module:
+    """ResNet18 with GroupNorm(2), as the authors', or BatchNorm; up to 32 pixels it has the small stem.
+
+    ``weights`` is a file of pre-trained weights as torchvision has them (.safetensors or .pth), which need the large
+    stem: colour images of more than 32 pixels. Without it training starts from scratch.
+    """
     _check_image("resnet18", shape, 8)
-    return ResNet18(shape[0], classes, norm, small=max(shape[1:]) <= 32)
+    model = ResNet18(shape[0], classes, norm, small=max(shape[1:]) <= 32)
+    if weights is not None:
+        load_weights(model, weights, head="fc")
+    return model
 
 
 class ResNet18(nn.Module):
