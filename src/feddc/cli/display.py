@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -16,15 +16,16 @@ if TYPE_CHECKING:
     from ..engine import Record
     from ..experiment.config import Config
     from ..experiment.runner import Outcome
+    from ..report.study import Grid
 
 
 class Display:
-    """Progress over one or more runs of ``rounds`` rounds each."""
+    """Progress over runs: ``plan`` says how many rounds each is expected to take."""
 
-    def __init__(self, labels: Sequence[str], rounds: int, quiet: bool) -> None:
+    def __init__(self, plan: Mapping[str, float], quiet: bool) -> None:
         self.console = Console(quiet=quiet, highlight=False)
-        self.labels, self.rounds = list(labels), rounds
-        self.done, self.began = 0, time.monotonic()
+        self.plan = dict(plan)
+        self.done, self.began = 0.0, time.monotonic()
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -37,8 +38,6 @@ class Display:
 
     def __enter__(self) -> Display:
         self.progress.start()
-        for label in self.labels:
-            self.tasks[label] = self.progress.add_task(label, total=self.rounds, note="")
         self.began = time.monotonic()
         return self
 
@@ -50,30 +49,35 @@ class Display:
     def say(self, text: str) -> None:
         self.console.print(text, soft_wrap=True, markup=False)
 
-    def watch(self, label: str) -> Callable[[Record], None]:
-        """What to call with every record of that run."""
-        best = 0.0
-        every = max(1, self.rounds // 10)
+    def watch(self, label: str, rounds: int) -> Callable[[Record], None]:
+        """What to call with every record of that run, which has ``rounds`` rounds at most."""
+        self.tasks[label] = self.progress.add_task(label, total=rounds, note="")
+        best, run_began = 0.0, time.monotonic()
+        before, every = self.done, max(1, rounds // 10)
 
         def on_record(record: Record) -> None:
             nonlocal best
-            self.done += 1
+            self.done = before + min(record.round, self.plan[label])
             best = max(best, record.accuracy or 0.0)
-            rate = self.done / max(time.monotonic() - self.began, 1e-9)
-            left = (self.rounds * len(self.labels) - self.done) / rate
+            now = time.monotonic()
+            left = (sum(self.plan.values()) - self.done) * (now - self.began) / self.done
             accuracy = "" if record.accuracy is None else f"accuracy {record.accuracy:6.2%}  best {best:6.2%}  "
-            note = f"{accuracy}{rate:.1f} rounds/s  {_clock(left)} left"
+            rate = record.round / max(now - run_began, 1e-9)
+            note = f"{accuracy}{rate:.1f} rounds/s  {clock(left)} left"
             self.progress.update(self.tasks[label], completed=record.round, note=note)
             if self.progress.disable and record.round % every == 0:
-                self.say(f"{label:<12} round {record.round}/{self.rounds}  {note}")
+                self.say(f"{label:<12} round {record.round}/{rounds}  {note}")
 
         return on_record
 
-    def finish(self, label: str, outcome: Outcome) -> None:
-        """Say how a run ended, and count the rounds that it will not run any more."""
-        self.done += self.rounds - len(outcome.records)
-        note = "diverged" if outcome.error else f"best {outcome.summary()['best_accuracy'] or 0:.2%}"
-        self.progress.update(self.tasks[label], note=note)
+    def finish(self, label: str, outcome: Outcome, *, keep: bool = True) -> None:
+        """Say how a run ended, and count the rounds that it will not run any more. Without ``keep`` its bar goes."""
+        self.done += max(0.0, self.plan[label] - len(outcome.records))
+        summary = outcome.summary()
+        note = "diverged" if outcome.error else f"best {summary['best_accuracy'] or 0:.2%}"
+        self.progress.update(self.tasks[label], note=note, visible=keep)
+        if not keep:
+            self.say(f"{label}: {note}, {summary['rounds']} rounds, {clock(summary['seconds'])}")
 
     def table(self, outcomes: Sequence[tuple[str, Outcome]], config: Config) -> None:
         """The comparison as a table, with a note for every run that diverged."""
@@ -95,8 +99,19 @@ class Display:
             if outcome.error and len(outcomes) > 1:  # a single run ends with its error
                 self.say(f"{label}: {outcome.error}")
 
+    def grid(self, grid: Grid) -> None:
+        """One table of a study."""
+        table = Table(title=grid.title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        table.add_column("")
+        for column in grid.columns:
+            table.add_column(column, justify="right")
+        for name, row in grid.rows:
+            table.add_row(name, *row, style="bold" if name.startswith("feddc") else None)
+        self.console.print(table)
 
-def _clock(seconds: float) -> str:
+
+def clock(seconds: float) -> str:
+    """Seconds as h:mm:ss, without the hours where there are none."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -11,6 +11,7 @@ import click
 from ..errors import check
 from ..experiment.config import DATA_DEFAULTS, FIELDS, SHORTHANDS, Config, read_toml, resolve
 from ..specs import options as options_of
+from .data import data_dir_option
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -33,7 +34,8 @@ def experiment_options(*, without: str) -> Callable[[Command], Command]:
 
 
 def output_options(command: Command) -> Command:
-    """Add --out, --config and --quiet."""
+    """Add --out, --config, --data-dir and --quiet."""
+    command = data_dir_option(command)
     command = click.option("--quiet", is_flag=True, help="print nothing but errors")(command)
     command = click.option("--config", type=click.Path(path_type=Path), help="TOML file; options override it")(command)
     return click.option("--out", type=click.Path(path_type=Path), help="directory to write to  [default: runs/…]")(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 @click.command()
 @experiment_options(without="")
 @output_options
-def run(out: Path | None, config: Path | None, quiet: bool, **given: Any) -> None:
+def run(out: Path | None, config: Path | None, data_dir: Path | None, quiet: bool, **given: Any) -> None:
     """Train one method and write a run directory."""
     values = gather(given, config)
     [chosen] = configurations(values, [str(values.pop("method", "feddc"))])
@@ -26,12 +27,13 @@ def run(out: Path | None, config: Path | None, quiet: bool, **given: Any) -> Non
     from ..experiment.runner import execute, prepare
     from .display import Display
 
-    simulation = prepare(chosen)
+    simulation = prepare(chosen, data_dir=data_dir)
     out = out or _default_out(chosen.method.partition(":")[0])
     label = chosen.method
-    with Display([label], chosen.rounds, quiet) as display:
+    with Display({label: chosen.rounds}, quiet) as display:
         display.say(describe(chosen))
-        outcome = execute(chosen, simulation, out, display.watch(label))
+        display.say(f"executor: {simulation.executor_reason}")
+        outcome = execute(chosen, simulation, out, display.watch(label, chosen.rounds))
         display.finish(label, outcome)
     display.table([(label, outcome)], chosen)
     display.say(f"written to {out}")
@@ -45,7 +47,9 @@ def run(out: Path | None, config: Path | None, quiet: bool, **given: Any) -> Non
 )
 @experiment_options(without="method")
 @output_options
-def compare(methods: str | None, out: Path | None, config: Path | None, quiet: bool, **given: Any) -> None:
+def compare(
+    methods: str | None, out: Path | None, config: Path | None, data_dir: Path | None, quiet: bool, **given: Any
+) -> None:
     """Train several methods on the same federation, from the same model, with the same cohorts.
 
     Without options: all methods on scikit-learn's digits, 20 clients, Dirichlet 0.1, 30 % participation.
@@ -57,21 +61,25 @@ def compare(methods: str | None, out: Path | None, config: Path | None, quiet: b
     configs = configurations(values, _names(values.pop("methods", list(METHODS))))
 
     from ..experiment.rundir import claim
-    from ..experiment.runner import execute, prepare
+    from ..experiment.runner import execute, federation_of, prepare
     from ..report.figures import convergence
     from .display import Display
 
     first = configs[0]
-    federation = prepare(first).federation
-    simulations = [prepare(each, federation) for each in configs]  # all are checked before anything is written
+    federation = federation_of(first, data_dir)
+    for each in configs[1:]:  # every mistake shows before anything is written; the real executors start one by one
+        prepare(replace(each, executor="in-process"), federation)
+    simulation = prepare(first, federation)
     out = out or _default_out("compare")
     claim(out)
     labels = _labels(configs)
     outcomes = []
-    with Display(labels, first.rounds, quiet) as display:
+    with Display(dict.fromkeys(labels, first.rounds), quiet) as display:
         display.say(describe(first))
-        for label, each, simulation in zip(labels, configs, simulations, strict=True):
-            outcome = execute(each, simulation, out / label.replace(":", "-"), display.watch(label))
+        display.say(f"executor: {simulation.executor_reason}")
+        for label, each in zip(labels, configs, strict=True):
+            simulation = simulation if each is first else prepare(each, federation)
+            outcome = execute(each, simulation, out / label.replace(":", "-"), display.watch(label, first.rounds))
             outcomes.append((label, outcome))
             display.finish(label, outcome)
     display.table(outcomes, first)

@@ -42,7 +42,11 @@ class Config:
     model: str = _option("fcn", "model and its options, such as fcn:200:200")
     seed: int = _option(0, "seed of split, initial model, cohorts and batches")
     target: float = _option(0.95, "accuracy that 'rounds to target' asks for")
+    stop_at: float | None = _option(None, "stop once this accuracy is reached")
     evaluate_every: int = _option(1, "rounds between evaluations")
+    executor: str = _option("auto", "who trains the clients: in-process, workers, vectorised, or auto")
+    workers: int | None = _option(None, "worker processes  [default: one for each core]")
+    device: str = _option("auto", "where the vectorised executor computes")
 
     def __post_init__(self) -> None:
         check_count("clients", self.clients)
@@ -50,10 +54,19 @@ class Config:
         check_count("evaluate_every", self.evaluate_every)
         check_count("seed", self.seed, 0)
         check_number("target", self.target, 0, 1, above=True)
+        if self.stop_at is not None:
+            check_number("stop_at", self.stop_at, 0, 1, above=True)
 
 
-# What a data set is usually run with, where it differs from the defaults above.
+# What a data set is usually run with, where it differs from the defaults above: for image data, the paper's settings.
+_IMAGES = {"clients": 100, "split": "dirichlet:0.3", "participation": 0.15, "rounds": 600, "target": 0.98}
 DATA_DEFAULTS: dict[str, dict[str, Any]] = {
+    "mnist": _IMAGES,
+    "fashion-mnist": _IMAGES | {"rounds": 300, "target": 0.89},
+    "emnist-l": _IMAGES | {"rounds": 300, "target": 0.94},
+    "cifar10": _IMAGES | {"model": "cnn", "rounds": 1000, "target": 0.8},
+    "cifar100": _IMAGES | {"model": "cnn", "rounds": 1000, "target": 0.4},
+    "tiny-imagenet": {"clients": 20, "model": "resnet18", "split": "dirichlet:0.3", "rounds": 10, "target": 0.4},
     "digits": {"split": "dirichlet:0.1", "participation": 0.3, "batch_size": 10, "model": "fcn:100"},
     "synthetic": {
         "model": "linear",
@@ -65,6 +78,10 @@ DATA_DEFAULTS: dict[str, dict[str, Any]] = {
     },
 }
 METHOD_DEFAULTS: dict[str, dict[str, dict[str, float]]] = {
+    "emnist-l": {"feddc": {"alpha": 0.2}},
+    "cifar10": {"feddc": {"alpha": 0.01}},
+    "cifar100": {"feddc": {"alpha": 0.01}},
+    "tiny-imagenet": {"feddc": {"alpha": 0.01}},
     "digits": {"feddc": {"alpha": 0.1}, "feddyn": {"alpha": 0.1}, "fedadam": {"lr": 0.03}, "fedyogi": {"lr": 0.03}},
     "synthetic": {"feddc": {"alpha": 0.005}, "feddyn": {"alpha": 0.01}},
 }
@@ -121,7 +138,7 @@ def to_toml(config: Config) -> str:
     """The configuration as a TOML file that ``--config`` reads back."""
     lines = []
     for key, value in dataclasses.asdict(config).items():
-        if key in ("split", "participation", "cohort_size") and value is None:
+        if value is None and FIELDS[key].default is None:
             continue  # absent means the same
         text = "none" if value is None else value
         quoted = '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' if isinstance(text, str) else repr(text)

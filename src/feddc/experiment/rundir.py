@@ -65,3 +65,17 @@ def write_whole(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     part.replace(path)
+
+
+def read_records(path: Path) -> tuple[Record, ...]:
+    """The records of a run, as they were written."""
+    records = []
+    try:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            values = json.loads(line)
+            records.append(Record(**values | {"participants": tuple(values["participants"])}))
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{path} is not a file of records: line {len(records) + 1}: {error}") from None
+    return tuple(records)

@@ -24,6 +24,7 @@ class Outcome:
 
     config: Config
     records: tuple[Record, ...]
+    executor: str
     error: DivergedError | None = None
 
     def summary(self) -> dict[str, Any]:
@@ -40,11 +41,12 @@ class Outcome:
             "bytes_up": sum(r.bytes_up for r in self.records),
             "bytes_down": sum(r.bytes_down for r in self.records),
             "seconds": round(sum(r.seconds for r in self.records), 3),
+            "executor": self.executor,
             "config": dataclasses.asdict(self.config),
         }
 
 
-def prepare(config: Config, federation: Federation | None = None) -> Simulation:
+def prepare(config: Config, federation: Federation | None = None, data_dir: Path | None = None) -> Simulation:
     """The simulation that the configuration describes; a mistake in it shows here, before anything is written."""
     algorithm = make_method(config.method)
     training = LocalTraining(
@@ -56,7 +58,7 @@ def prepare(config: Config, federation: Federation | None = None) -> Simulation:
         clip_norm=config.clip_norm,
     )
     if federation is None:
-        federation = load(config.data, clients=config.clients, split=config.split, seed=config.seed)
+        federation = federation_of(config, data_dir)
     return Simulation(
         algorithm,
         make_model(config.model, federation.shape, federation.classes, config.seed),
@@ -67,7 +69,15 @@ def prepare(config: Config, federation: Federation | None = None) -> Simulation:
         training=training,
         seed=config.seed,
         evaluate_every=config.evaluate_every,
+        executor=config.executor,
+        workers=config.workers,
+        device=config.device,
     )
+
+
+def federation_of(config: Config, data_dir: Path | None = None) -> Federation:
+    """The federation that the configuration describes."""
+    return load(config.data, clients=config.clients, split=config.split, seed=config.seed, data_dir=data_dir)
 
 
 def execute(config: Config, simulation: Simulation, out: Path, on_record: Callable[[Record], None]) -> Outcome:
@@ -80,10 +90,13 @@ def execute(config: Config, simulation: Simulation, out: Path, on_record: Callab
             run.add(record)
             records.append(record)
             on_record(record)
+            if config.stop_at is not None and record.accuracy is not None and record.accuracy >= config.stop_at:
+                break
     except DivergedError as diverged:
         error = diverged
     finally:
         run.close()
-    outcome = Outcome(config, tuple(records), error)
+        simulation.executor.close()
+    outcome = Outcome(config, tuple(records), simulation.executor_reason, error)
     run.finish(outcome.summary(), None if error else simulation.module())
     return outcome

@@ -1,0 +1,187 @@
+"""`feddc reproduce` and `feddc sweep`: many runs, one after another, none of them twice."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import ConfigError, check
+from .data import data_dir_option
+from .options import configurations, experiment_options, gather, output_options
+
+if TYPE_CHECKING:
+    from ..experiment.cells import Cell
+
+
+def _listed(name: str, help: str) -> Any:
+    return click.option(name, metavar="A,B,…", help=help)
+
+
+@click.command()
+@click.argument("study", required=False)
+@_listed("--data", "only these data sets")
+@_listed("--split", "only these splits: iid, d1, d2, unbalanced, or (0,0) and its like")
+@_listed("--clients", "only these numbers of clients")
+@_listed("--participation", "only these: 0.15, 1")
+@_listed("--methods", "only these rows")
+@click.option("--seeds", default="0", metavar="A,B,…", help="seeds to repeat each cell with  [default: 0]")
+@click.option("--rounds", type=click.IntRange(1), help="fewer rounds than the paper's")
+@click.option("--weights", type=click.Path(path_type=Path), help="ImageNet weights for tiny-imagenet's ResNet18")
+@click.option("--workers", type=click.IntRange(1), help="worker processes  [default: one for each core]")
+@click.option("--list", "only_list", is_flag=True, help="show the cells, run nothing")
+@click.option("--stored", is_flag=True, help="run nothing: use the results that --report has stored before")
+@click.option("--report", type=click.Path(path_type=Path), help="folder for a page, its pictures and its data")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("runs/reproduce"), help="folder for the cells")
+@click.option("--quiet", is_flag=True, help="print nothing but errors")
+@data_dir_option
+def reproduce(
+    study: str | None,
+    seeds: str,
+    rounds: int | None,
+    weights: Path | None,
+    workers: int | None,
+    only_list: bool,
+    stored: bool,
+    report: Path | None,
+    out: Path,
+    quiet: bool,
+    data_dir: Path | None,
+    **narrow: str | None,
+) -> None:
+    """Run a table or figure of the FedDC paper, or part of it, beside the published numbers.
+
+    Without a STUDY it lists them. A finished cell is never run again, so the command can be stopped and repeated.
+    """
+    from ..experiment.paper import STUDIES, Selection, select
+
+    if study is None:
+        for name, cells in STUDIES.items():
+            click.echo(f"{name:<14} {cells.__doc__ or ''} {sum(1 for _ in cells())} cells.")
+        return
+    check(not stored or report is not None, "--stored needs --report, the folder with the results")
+    chosen = {key: value.split(",") if value else None for key, value in narrow.items()}
+    if chosen["split"]:  # (0,0) has a comma of its own
+        chosen["split"] = [
+            each.replace(";", ",")
+            for each in (narrow["split"] or "").replace("0,", "0;").replace("1,", "1;").split(",")
+        ]
+    selected = select(study, Selection(**chosen, seeds=_seeds(seeds), rounds=rounds))
+    if weights is not None:
+        check(study == "tiny-imagenet", "--weights goes with the study tiny-imagenet")
+        selected = [_with(each, model=f"resnet18:weights={weights}") for each in selected]
+    if workers is not None:
+        selected = [_with(each, workers=workers) for each in selected]
+    if only_list:
+        for each in selected:
+            click.echo(
+                f"{each.group}, {each.column}, {each.row}, seed {each.config.seed}, {each.config.rounds} rounds at most"
+            )
+        return
+    stem = "-".join([study, *(chosen["data"] or [])])
+    _study(stem, selected, out, report, quiet, data_dir, stored)
+
+
+@click.command()
+@click.option(
+    "--over", multiple=True, metavar="KEY=A,B,…", required=True, help="an option and its values; may be repeated"
+)
+@experiment_options(without="")
+@output_options
+def sweep(
+    over: tuple[str, ...], out: Path | None, config: Path | None, data_dir: Path | None, quiet: bool, **given: Any
+) -> None:
+    """Run every combination of some options: feddc sweep --over alpha=0.01,0.1,1 --over seed=0,1,2
+
+    A finished run is never run again, so the command can be stopped and repeated with the same --out.
+    """
+    from ..experiment.cells import Cell
+
+    axes = [_axis(text) for text in over]
+    check(len({key for key, _ in axes}) == len(axes), "--over names an option twice")
+    values = gather(given, config)
+    cells = []
+    for combination in itertools.product(*(choices for _, choices in axes)):
+        setting = dict(zip((key for key, _ in axes), combination, strict=True))
+        merged = {**values, **setting}
+        method = str(merged.pop("method", "feddc"))
+        [resolved] = configurations(merged, [method])
+        row = ", ".join(f"{key}={value}" for key, value in setting.items() if key != "seed") or "all"
+        cells.append(Cell(f"{resolved.data}", row, "best", resolved, published=(None,)))
+    _study("sweep", cells, out or Path("runs/sweep"), None, quiet, data_dir, stored=False)
+
+
+def _study(
+    stem: str,
+    cells: Sequence[Cell],
+    out: Path,
+    report: Path | None,
+    quiet: bool,
+    data_dir: Path | None,
+    stored: bool,
+) -> None:
+    """Run what is not finished, then show tables and pictures of all of it."""
+    from ..experiment.cells import Shared, check_all, expected_rounds, finished, run_cell, seconds_a_round
+    from ..report import results
+    from ..report.study import grids
+    from .display import Display, clock
+
+    file = None if report is None else report / f"{stem}.json"
+    runs = results.load(file, cells) if file is not None and file.exists() else {}
+    runs |= {cell: records for cell in cells if (records := finished(cell, out)) is not None}
+    todo = [] if stored else [cell for cell in cells if cell not in runs]
+    labels = {cell: f"{cell.config.data} {cell.column} {cell.row} seed {cell.config.seed}" for cell in todo}
+    display = Display({labels[cell]: expected_rounds(cell) for cell in todo}, quiet)
+    if todo:
+        shared = Shared(data_dir)
+        check_all(todo, shared)
+        cost: dict[Any, float] = {}
+        for cell in todo:
+            kind = (cell.config.data, cell.config.model, cell.config.clients, cell.config.participation)
+            cost[kind] = cost.get(kind) or seconds_a_round(cell.config, shared)
+        estimates = [cost[(c.config.data, c.config.model, c.config.clients, c.config.participation)] for c in todo]
+        likely = sum(each * expected_rounds(cell) for each, cell in zip(estimates, todo, strict=True))
+        most = sum(each * cell.config.rounds for each, cell in zip(estimates, todo, strict=True))
+        display.say(
+            f"{len(todo)} of {len(cells)} cells to run: about {clock(likely)}, at most {clock(most)}, on this machine"
+        )
+        out.mkdir(parents=True, exist_ok=True)
+        with display:
+            for cell in todo:
+                simulation = shared.prepare(cell.config)
+                outcome = run_cell(cell, simulation, out, display.watch(labels[cell], cell.config.rounds))
+                runs[cell] = outcome.records
+                display.finish(labels[cell], outcome, keep=False)
+    for grid in grids(cells, runs):
+        display.grid(grid)
+    if report is not None and file is not None:
+        report.mkdir(parents=True, exist_ok=True)
+        results.save(file, cells, runs)
+        command = "feddc " + " ".join(sys.argv[1:])
+        display.say(f"page: {results.page(report, stem, cells, runs, command)}")
+    elif runs:
+        for _, name in results.pictures(out, stem, cells, runs):
+            display.say(f"picture: {out / name}")
+
+
+def _with(cell: Cell, **changes: Any) -> Cell:
+    return replace(cell, config=replace(cell.config, **changes))
+
+
+def _seeds(text: str) -> list[int]:
+    try:
+        return [int(each) for each in text.split(",")]
+    except ValueError:
+        raise ConfigError(f"seeds must be whole numbers with commas between, not '{text}'") from None
+
+
+def _axis(text: str) -> tuple[str, list[str]]:
+    key, equals, values = text.partition("=")
+    if not equals or not values:
+        raise ConfigError(f"--over takes KEY=A,B,… such as alpha=0.01,0.1, not '{text}'")
+    return key.strip().replace("-", "_"), [each.strip() for each in values.split(",")]
