@@ -24,7 +24,9 @@ SPLITS = st.sampled_from(
     st.sampled_from(["", "+unbalanced:0.3", "+unbalanced:2"]),
     st.integers(0, 5),
 )
-def test_every_split_uses_each_sample_exactly_once(labels: list[int], clients: int, split: str, sizes: str, seed: int) -> None:
+def test_every_split_uses_each_sample_exactly_once(
+    labels: list[int], clients: int, split: str, sizes: str, seed: int
+) -> None:
     assume(clients <= len(labels))
     try:
         parts = split_indices(split + sizes, np.array(labels), clients, np.random.default_rng(seed))
