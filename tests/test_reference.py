@@ -44,7 +44,12 @@ def test_follows_the_authors_code(file: Path, method: str) -> None:
     )
     federation = feddc.Federation.from_arrays(data["x"], data["y"], sizes=data["sizes"])
     simulation = feddc.Simulation(
-        algorithm, build(meta, data["init"]), federation, rounds=meta["rounds"], cohorts=data["selected"], training=training
+        algorithm,
+        build(meta, data["init"]),
+        federation,
+        rounds=meta["rounds"],
+        cohorts=data["selected"],
+        training=training,
     )
     for record in simulation.run():
         t = record.round - 1

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .algorithms.server import SGD, Adagrad, Adam, Yogi
     from .data import Federation, load
     from .engine import LocalTraining, Record, Result, Simulation, simulate, train
-    from .errors import ConfigError, DataError, DivergedError, FedDCError, RunError
+    from .errors import ConfigError, DataError, DivergedError, FedDCError, RunError, WorkerError
     from .models import make_model
     from .types import Cohort, Correction, LocalResult
 
@@ -36,7 +36,7 @@ _HOMES = {
     "algorithms.server": ["SGD", "Adagrad", "Adam", "Yogi"],
     "data": ["Federation", "load"],
     "engine": ["LocalTraining", "Record", "Result", "Simulation", "simulate", "train"],
-    "errors": ["ConfigError", "DataError", "DivergedError", "FedDCError", "RunError"],
+    "errors": ["ConfigError", "DataError", "DivergedError", "FedDCError", "RunError", "WorkerError"],
     "models": ["make_model"],
     "types": ["Cohort", "Correction", "LocalResult"],
 }
@@ -66,6 +66,7 @@ __all__ = [
     "RunError",
     "Scaffold",
     "Simulation",
+    "WorkerError",
     "Yogi",
     "load",
     "make_model",

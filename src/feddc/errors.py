@@ -4,7 +4,8 @@
     ├── ConfigError      an option, name or number that cannot be used      exit code 2
     ├── DataError        data, labels or a split that cannot be used        exit code 2
     ├── RunError         a run directory that cannot be used                exit code 2
-    └── DivergedError    training produced NaN or Inf                       exit code 1
+    ├── DivergedError    training produced NaN or Inf                       exit code 1
+    └── WorkerError      a worker process died or could not start           exit code 1
 
 Each message is one sentence that says what is wrong, where, and what would be right.
 """
@@ -47,6 +48,12 @@ class DivergedError(FedDCError):
             f"{method} diverged: {who} has NaN or Inf in round {round}; "
             "try a smaller learning rate, a smaller clip norm, or a larger alpha"
         )
+
+
+class WorkerError(FedDCError):
+    """A worker process died, failed in the user's code, or could not start."""
+
+    exit_code: ClassVar[int] = 1
 
 
 def check(condition: bool, sentence: str) -> None:

@@ -63,7 +63,9 @@ def test_result_model_is_the_global_model(federation: feddc.Federation, model: n
     ],
     ids=repr,
 )
-def test_bytes_are_what_has_to_move(algorithm: Any, up: int, down: int, federation: feddc.Federation, model: nn.Module) -> None:
+def test_bytes_are_what_has_to_move(
+    algorithm: Any, up: int, down: int, federation: feddc.Federation, model: nn.Module
+) -> None:
     [record] = feddc.simulate(algorithm, model, federation, rounds=1, cohort_size=3, training=FAST)
     one = 4 * vector(model).numel()
     assert (record.bytes_up, record.bytes_down) == (3 * up * one, 3 * down * one)
@@ -120,7 +122,7 @@ def test_chunks_do_not_change_the_meaning(
     federation: feddc.Federation, model: nn.Module, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = feddc.train(feddc.FedDC(), model, federation, rounds=3, training=FAST)
-    monkeypatch.setattr("feddc.engine.rounds.CHUNK_BYTES", 2 * 4 * vector(model).numel())
+    monkeypatch.setattr("feddc.engine.executors.base.CHUNK_BYTES", 2 * 4 * vector(model).numel())
     parts = feddc.train(feddc.FedDC(), model, federation, rounds=3, training=FAST)
     torch.testing.assert_close(vector(whole.model), vector(parts.model))
 
@@ -186,7 +188,9 @@ def test_a_diverging_client_is_named_and_not_averaged_in(federation: feddc.Feder
     x = federation.x.clone()
     x[federation.clients[3]] = 1e6
     federation = feddc.Federation.from_arrays(x, federation.y, sizes=federation.sizes)
-    simulation = feddc.Simulation(feddc.FedDC(), Poison(), federation, rounds=3, cohorts=np.eye(5)[[0, 3, 1]], training=FAST)
+    simulation = feddc.Simulation(
+        feddc.FedDC(), Poison(), federation, rounds=3, cohorts=np.eye(5)[[0, 3, 1]], training=FAST
+    )
     simulation.step()
     good = simulation.server.model.clone()
     with pytest.raises(feddc.DivergedError, match="feddc diverged: client 3 has NaN or Inf in round 2") as caught:

@@ -81,10 +81,10 @@ class Display:
 
         goal = f"{100 * config.target:g} %"
         table = Table(box=SIMPLE_HEAD, pad_edge=False)
-        table.add_column("method", no_wrap=True)
+        table.add_column("method", overflow="fold")
         for name in ("best", "last 10", f"rounds\nto {goal}", "speed-up", f"MB to\n{goal}"):
-            table.add_column(name, justify="right", no_wrap=True)
-        table.add_column("accuracy over rounds", no_wrap=True)
+            table.add_column(name, justify="right", no_wrap=True, min_width=len(name.rpartition("\n")[2]))
+        table.add_column("accuracy", no_wrap=True)
         runs = [(label, outcome.records) for label, outcome in outcomes]
         for row in compare(runs, config.target, config.rounds):
             style = "bold" if row.method.startswith("feddc") else None
@@ -92,7 +92,7 @@ class Display:
             table.add_row(*cells, style=style)
         self.console.print(table)
         for label, outcome in outcomes:
-            if outcome.error:
+            if outcome.error and len(outcomes) > 1:  # a single run ends with its error
                 self.say(f"{label}: {outcome.error}")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import ConfigError, DivergedError
+from ..errors import ConfigError
 from .options import configurations, experiment_options, gather, output_options
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def run(out: Path | None, config: Path | None, quiet: bool, **given: Any) -> Non
     display.table([(label, outcome)], chosen)
     display.say(f"written to {out}")
     if outcome.error:
-        raise click.exceptions.Exit(DivergedError.exit_code) if quiet else _Diverged(outcome.error)
+        raise outcome.error
 
 
 @click.command()
@@ -54,7 +54,7 @@ def compare(methods: str | None, out: Path | None, config: Path | None, quiet: b
 
     values = gather({**given, "methods": methods}, config, also=("methods",))
     values.pop("method", None)
-    configs = configurations(values, _names(values.pop("methods", None) or list(METHODS)))
+    configs = configurations(values, _names(values.pop("methods", list(METHODS))))
 
     from ..experiment.rundir import claim
     from ..experiment.runner import execute, prepare
@@ -78,10 +78,6 @@ def compare(methods: str | None, out: Path | None, config: Path | None, quiet: b
     runs = [(label, outcome.records) for label, outcome in outcomes]
     convergence(runs, first.target, describe(first), out / "convergence.png")
     display.say(f"picture: {out / 'convergence.png'}   runs: {out}/")
-
-
-class _Diverged(click.ClickException):
-    """A single run that diverged: said once, after its table."""
 
 
 def describe(config: Config) -> str:

@@ -13,6 +13,11 @@ from .keys import generator
 
 
 class Cohorts(Protocol):
+    @property
+    def mean_size(self) -> float:
+        """How many clients take part in a round, on average."""
+        ...
+
     def draw(self, seed: int, round: int) -> NDArray[np.int64]:
         """The clients of a round (from 1), in ascending order."""
         ...
@@ -24,6 +29,10 @@ class Bernoulli:
 
     clients: int
     p: float
+
+    @property
+    def mean_size(self) -> float:
+        return self.clients * self.p
 
     def draw(self, seed: int, round: int) -> NDArray[np.int64]:
         rng = generator(seed, "cohort", round)
@@ -40,6 +49,10 @@ class FixedSize:
     clients: int
     size: int
 
+    @property
+    def mean_size(self) -> float:
+        return self.size
+
     def draw(self, seed: int, round: int) -> NDArray[np.int64]:
         return np.sort(generator(seed, "cohort", round).choice(self.clients, self.size, replace=False))
 
@@ -49,6 +62,10 @@ class Given:
     """The rows of a (rounds × clients) mask."""
 
     mask: NDArray[np.bool_]
+
+    @property
+    def mean_size(self) -> float:
+        return float(self.mask.sum(axis=1).mean())
 
     def draw(self, seed: int, round: int) -> NDArray[np.int64]:
         return np.flatnonzero(self.mask[round - 1])

@@ -12,11 +12,9 @@ from ..algorithms import Algorithm, method_name
 from ..errors import DivergedError
 from ..models import Buffers
 from ..types import Cohort, LocalResult
-from .executors import Executor, Trained, one_thread
+from .executors import Executor, Trained, chunk_size, one_thread
 from .local import Start
 from .store import ClientStore
-
-CHUNK_BYTES = 256 * 2**20
 
 
 class RoundResult(NamedTuple):
@@ -63,8 +61,8 @@ def run_round(
 
 
 def chunks(cohort: Sequence[int], row_bytes: int) -> Iterator[Sequence[int]]:
-    """The cohort in parts small enough for memory. The cut depends on the model's size only: the same bits always."""
-    size = max(1, CHUNK_BYTES // row_bytes)
+    """The cohort in parts small enough for memory."""
+    size = chunk_size(row_bytes)
     return (cohort[i : i + size] for i in range(0, len(cohort), size))
 
 

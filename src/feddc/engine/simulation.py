@@ -15,7 +15,7 @@ from ..data import Federation
 from ..errors import ConfigError, DivergedError, check, check_count
 from ..models import FlatModel
 from .cohorts import make_cohorts
-from .executors import Executor, InProcess
+from .executors import choose
 from .local import Job, LocalTraining, Start
 from .records import Record, Result
 from .rounds import run_round
@@ -34,6 +34,9 @@ def simulate(
     training: LocalTraining | None = None,
     seed: int = 0,
     evaluate_every: int = 1,
+    executor: str = "auto",
+    workers: int | None = None,
+    device: str = "auto",
 ) -> Iterator[Record]:
     """Run ``rounds`` rounds of federated training and yield a record after each.
 
@@ -41,6 +44,9 @@ def simulate(
     ``cohorts`` (a rounds × clients mask); everyone by default. ``model`` is the initial module and is not changed. The
     global model is evaluated on the federation's test set every ``evaluate_every`` rounds and after the last. Arguments
     are checked at the call, before the first round.
+
+    ``executor`` is who trains the clients: "in-process", "workers" (as many processes as ``workers`` says, or one for
+    each core), "vectorised" (many clients at once, on ``device``), or "auto". A seed gives the same batches with each.
     """
     simulation = Simulation(
         algorithm,
@@ -53,6 +59,9 @@ def simulate(
         training=training,
         seed=seed,
         evaluate_every=evaluate_every,
+        executor=executor,
+        workers=workers,
+        device=device,
     )
     return simulation.run()
 
@@ -65,7 +74,10 @@ def train(algorithm: Algorithm, model: nn.Module, federation: Federation, **opti
 
 
 class Simulation:
-    """A simulation under way: ``run`` yields its records; ``server``, ``buffers`` and ``store`` are its state."""
+    """A simulation under way: ``run`` yields its records; ``server``, ``buffers`` and ``store`` are its state.
+
+    ``executor_reason`` says in one sentence who trains the clients, and why.
+    """
 
     def __init__(
         self,
@@ -80,6 +92,9 @@ class Simulation:
         training: LocalTraining | None = None,
         seed: int = 0,
         evaluate_every: int = 1,
+        executor: str = "auto",
+        workers: int | None = None,
+        device: str = "auto",
     ) -> None:
         check_count("rounds", rounds)
         check_count("seed", seed, 0)
@@ -96,7 +111,7 @@ class Simulation:
         self.buffers = initial.buffers()
         self.store = ClientStore(algorithm.init_client(self.server.model), len(federation))
         job = Job(model, federation, self.training, seed, self.steps if algorithm.fixed_steps else None)
-        self.executor: Executor = InProcess(job)
+        self.executor, self.executor_reason = choose(job, rounds * self.cohorts.mean_size, executor, workers)
         self._initial = model
 
     def run(self) -> Iterator[Record]:

@@ -24,13 +24,13 @@ class Outcome:
 
     config: Config
     records: tuple[Record, ...]
-    error: str | None = None
+    error: DivergedError | None = None
 
     def summary(self) -> dict[str, Any]:
         """The run in a few numbers."""
         return {
             "status": "diverged" if self.error else "finished",
-            "error": self.error,
+            "error": str(self.error) if self.error else None,
             "rounds": len(self.records),
             "best_accuracy": best_accuracy(self.records),
             "final_accuracy": self.records[-1].accuracy if self.records else None,
@@ -81,7 +81,7 @@ def execute(config: Config, simulation: Simulation, out: Path, on_record: Callab
             records.append(record)
             on_record(record)
     except DivergedError as diverged:
-        error = str(diverged)
+        error = diverged
     finally:
         run.close()
     outcome = Outcome(config, tuple(records), error)

@@ -65,7 +65,7 @@ def speedup(baseline: int | None, rounds: int | None, budget: int) -> str:
     return f"{baseline / rounds:.2f}×"
 
 
-def sparkline(records: Sequence[Record], low: float, width: int = 20) -> str:
+def sparkline(records: Sequence[Record], low: float, width: int = 16) -> str:
     """Accuracy over rounds in one line of text, from ``low`` to 1."""
     values = [r.accuracy for r in records if r.accuracy is not None]
     if not values:

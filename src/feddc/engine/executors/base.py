@@ -1,0 +1,87 @@
+"""What every executor promises, and the few pieces that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple, Protocol
+
+import torch
+
+from ...data import Federation
+from ...models import Buffers, FlatModel
+from ...types import Correction, Rows
+from ..local import Evaluation, Start, evaluate
+
+EVALUATION_BLOCK = 1000
+CHUNK_BYTES = 96 * 2**20
+
+
+class Trained(NamedTuple):
+    """One row per client, in the order in which the clients were asked for; good until the next ``train``."""
+
+    params: Rows
+    buffers: Buffers
+
+
+class Executor(Protocol):
+    """Trains the clients of a cohort from one start, each with its own row of the correction."""
+
+    def train(self, clients: Sequence[int], start: Start, correction: Correction) -> Trained:
+        """Train these clients, at most ``chunk_size`` of them."""
+        ...
+
+    def evaluate(self, start: Start) -> Evaluation | None:
+        """The global model on the test set, or None where there is none."""
+        ...
+
+    def close(self) -> None:
+        """Give back what the executor holds; a second call does nothing."""
+        ...
+
+
+def chunk_size(row_bytes: int) -> int:
+    """How many clients are processed at a time. It depends on the model's size only, so that the bits do not vary."""
+    return max(4, CHUNK_BYTES // row_bytes)
+
+
+def row(correction: Correction, k: int) -> Correction:
+    """The correction of the k-th client."""
+    linear, prox, decay = correction
+    return Correction(
+        linear[k] if linear is not None and linear.ndim == 2 else linear,
+        prox[k] if isinstance(prox, torch.Tensor) else prox,
+        decay[k] if isinstance(decay, torch.Tensor) else decay,
+    )
+
+
+def test_blocks(federation: Federation) -> Iterator[slice]:
+    """The cut of the test set. Every executor evaluates these blocks and adds them up in this order."""
+    samples = 0 if federation.test is None else len(federation.test[1])
+    return (slice(i, min(i + EVALUATION_BLOCK, samples)) for i in range(0, samples, EVALUATION_BLOCK))
+
+
+def evaluate_block(federation: Federation, model: FlatModel, block: slice) -> Evaluation:
+    """The loaded model on one block of the test set."""
+    assert federation.test is not None
+    x, y = federation.test
+    return evaluate(model, x[block], y[block])
+
+
+def total(parts: Sequence[Evaluation]) -> Evaluation | None:
+    """The sum of evaluations, added in the order given; None if there are none."""
+    if not parts:
+        return None
+    correct, loss, samples = (sum(column) for column in zip(*parts, strict=True))
+    return Evaluation(correct, loss, samples)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run torch on one thread: the bits of a result then do not depend on the machine's number of cores."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

@@ -1,0 +1,40 @@
+"""The plain executor: for debugging, and the truth for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from ...models import Buffers, FlatModel
+from ...types import Correction
+from ..local import Evaluation, Job, Start, train_client
+from .base import Trained, evaluate_block, one_thread, row, test_blocks, total
+
+
+class InProcess:
+    """One client after another, in this process, on one thread."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.model = FlatModel(job.module)
+
+    def train(self, clients: Sequence[int], start: Start, correction: Correction) -> Trained:
+        params = start.model.new_empty(len(clients), start.model.numel())
+        buffers: list[Buffers] = []
+        with one_thread():
+            for k, client in enumerate(clients):
+                train_client(self.job, self.model, client, start, row(correction, k))
+                params[k] = self.model.params
+                buffers.append(self.model.buffers())
+        floats, ints = (torch.stack(column) for column in zip(*buffers, strict=True))
+        return Trained(params, Buffers(floats, ints))
+
+    def evaluate(self, start: Start) -> Evaluation | None:
+        self.model.load(start.model, start.buffers)
+        federation = self.job.federation
+        with one_thread():
+            return total([evaluate_block(federation, self.model, block) for block in test_blocks(federation)])
+
+    def close(self) -> None:
+        pass

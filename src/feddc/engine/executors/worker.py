@@ -1,0 +1,106 @@
+"""The worker's side of ``workers.py``: one process, one thread, one model that is reset in place for every client.
+
+The first message is the job, pickled. After that only JSON travels: a task comes in, ``["done", result]`` or
+``["error", class, message, traceback]`` goes out. Vectors and rows are read and written in shared memory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import sys
+import threading
+import traceback
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from typing import Any
+
+import torch
+
+from ...models import Buffers, FlatModel
+from ...types import Correction
+from ..local import Evaluation, Job, Start, train_client
+from .base import evaluate_block
+from .shared import Layout, SharedMemory
+
+
+@dataclass(frozen=True)
+class Task:
+    """Train client ``client`` with row ``row``, or evaluate block ``block`` of the test set."""
+
+    round: int
+    row: int = 0
+    client: int = 0
+    linear: bool = False
+    """Whether the method's correction has a linear part."""
+    block: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a worker is sent once. The federation's tensors are not in ``job`` but in shared memory."""
+
+    job: Job
+    layout: Layout
+
+
+class Worker:
+    """Does tasks, one at a time."""
+
+    def __init__(self, setup: Setup, memory: SharedMemory) -> None:
+        self.memory = memory
+        test = (memory["test_x"], memory["test_y"])
+        federation = replace(
+            setup.job.federation,
+            x=memory["x"],
+            y=memory["y"],
+            clients=torch.split(memory["clients"], memory["sizes"].tolist()),
+            test=test if len(test[1]) else None,
+        )
+        self.job = replace(setup.job, federation=federation)
+        self.model = FlatModel(setup.job.module)
+
+    def do(self, task: Task) -> Evaluation | None:
+        memory = self.memory
+        start = Start(task.round, memory["model"], Buffers(memory["floats"], memory["ints"]))
+        if task.block is not None:
+            self.model.load(start.model, start.buffers)
+            return evaluate_block(self.job.federation, self.model, slice(*task.block))
+        k = task.row
+        linear = memory["linear"][k] if task.linear else None
+        correction = Correction(linear, float(memory["prox"][k]), float(memory["decay"][k]))
+        train_client(self.job, self.model, task.client, start, correction)
+        memory["params"][k] = self.model.params
+        memory["row_floats"][k], memory["row_ints"][k] = self.model.buffers()
+        return None
+
+
+def main(control: int, memory: int) -> None:
+    """Serve the parent at the other end of the socket ``control``, until it goes away."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    torch.set_num_threads(1)
+    with Connection(control) as parent:
+        try:
+            setup: Setup = pickle.loads(parent.recv_bytes())
+            worker = Worker(setup, SharedMemory(setup.layout, memory))
+            reply: list[Any] = ["done", None]
+        except Exception as error:  # whatever the user's module raises when it is loaded: the parent reports it
+            reply = _failure(error)
+        while True:
+            parent.send_bytes(json.dumps(reply).encode())
+            task = Task(**json.loads(parent.recv_bytes()))
+            try:
+                reply = ["done", worker.do(task)]
+            except Exception as error:  # the parent reports it
+                reply = _failure(error)
+
+
+def _failure(error: Exception) -> list[Any]:
+    return ["error", type(error).__name__, str(error), "".join(traceback.format_exception(error))]
+
+
+def _end_with_parent() -> None:
+    """Leave when the parent does, however it went and whatever is being computed: its end of our stdin closes."""
+    sys.stdin.buffer.read()
+    os._exit(0)

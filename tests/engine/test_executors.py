@@ -1,0 +1,152 @@
+"""Every executor does what the plain one does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import feddc
+from feddc.engine.executors import Executor, InProcess, Workers, choose
+from feddc.engine.local import Job, Start
+from feddc.models import FlatModel
+from feddc.types import Correction
+
+SIZES = [7, 25, 1, 12, 30]
+METHODS = [
+    feddc.FedAvg(),
+    feddc.FedProx(mu=0.1),
+    feddc.Scaffold(),
+    feddc.FedDyn(alpha=0.1),
+    feddc.FedDC(alpha=0.1),
+    feddc.FedDC(alpha=0.1, server=feddc.Adam()),
+]
+
+
+def federation(sizes: list[int] = SIZES) -> feddc.Federation:
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(sum(sizes), 2, 3)).astype(np.float32)
+    y = rng.integers(4, size=sum(sizes))
+    test = rng.normal(size=(2300, 2, 3)).astype(np.float32), rng.integers(4, size=2300)
+    return feddc.Federation.from_arrays(x, y, sizes=sizes, test=test)
+
+
+def dense() -> nn.Module:
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Flatten(), nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4))
+
+
+def with_buffers_and_noise() -> nn.Module:
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Flatten(), nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Dropout(0.3), nn.ReLU(), nn.Linear(8, 4))
+
+
+def job(module: nn.Module, sizes: list[int] = SIZES, steps: int | None = None, **training: object) -> Job:
+    return Job(module, federation(sizes), feddc.LocalTraining(epochs=2, batch_size=6, **training), 5, steps)  # type: ignore[arg-type]
+
+
+def start(module: nn.Module, round: int = 3) -> Start:
+    model = FlatModel(module)
+    return Start(round, model.params, model.buffers())
+
+
+def corrections(rows: int, params: int) -> list[Correction]:
+    linear = torch.randn(rows, params, generator=torch.Generator().manual_seed(2))
+    column = torch.rand(rows, 1, generator=torch.Generator().manual_seed(3))
+    return [Correction(), Correction(linear, prox=column), Correction(linear, decay=column), Correction(prox=2e-4)]
+
+
+def outcome(executor: Executor, clients: list[int], begin: Start, correction: Correction) -> list[torch.Tensor]:
+    trained = executor.train(clients, begin, correction)
+    return [trained.params.clone(), trained.buffers.floats.clone(), trained.buffers.ints.clone()]
+
+
+def records_of(executor: str, algorithm: object, **options: object) -> tuple[list[feddc.Record], torch.Tensor]:
+    simulation = feddc.Simulation(
+        algorithm,  # type: ignore[arg-type]
+        dense(),
+        federation(),
+        rounds=4,
+        participation=0.6,
+        training=feddc.LocalTraining(epochs=2, batch_size=6),
+        executor=executor,
+        **options,  # type: ignore[arg-type]
+    )
+    return list(simulation.run()), simulation.server.model
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def workers(request: pytest.FixtureRequest) -> Iterator[Workers]:
+    executor = Workers(job(with_buffers_and_noise(), [7, 25, 2, 13, 30]), request.param)
+    yield executor
+    executor.close()
+
+
+@pytest.mark.parametrize("which", range(4))
+def test_workers_give_the_bits_of_in_process(workers: Workers, which: int) -> None:
+    plain = InProcess(workers.job)
+    begin = start(workers.job.module)
+    correction = corrections(4, begin.model.numel())[which]
+    expected = outcome(plain, [0, 1, 3, 4], begin, correction)
+    before = torch.get_rng_state()
+    for got, want in zip(outcome(workers, [0, 1, 3, 4], begin, correction), expected, strict=True):
+        assert torch.equal(got, want)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_workers_evaluate_to_the_same_bits(workers: Workers) -> None:
+    begin = start(workers.job.module)
+    assert workers.evaluate(begin) == InProcess(workers.job).evaluate(begin)
+
+
+def test_workers_can_be_closed_twice_and_used_again(workers: Workers) -> None:
+    begin = start(workers.job.module)
+    before = workers.evaluate(begin)
+    workers.close()
+    workers.close()
+    assert workers.evaluate(begin) == before
+
+
+def test_a_simulation_with_workers_is_the_in_process_one() -> None:
+    plain, model = records_of("in-process", feddc.FedDC())
+    spread, other = records_of("workers", feddc.FedDC(), workers=2)
+    assert [(r.accuracy, r.loss, r.participants) for r in plain] == [
+        (r.accuracy, r.loss, r.participants) for r in spread
+    ]
+    assert torch.equal(model, other)
+
+
+def test_without_a_test_set_there_is_no_evaluation() -> None:
+    bare = feddc.Federation.from_arrays(np.ones((4, 2)), np.arange(4) % 2, sizes=[2, 2])
+    module = nn.Linear(2, 2)
+    assert InProcess(Job(module, bare, feddc.LocalTraining(), 0, None)).evaluate(start(module)) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"name": "worker"}, "unknown executor 'worker': did you mean 'workers'?"),
+        ({"name": "workers", "workers": 0}, "workers must be a whole number, 1 or more, not 0"),
+        ({"name": "in-process", "workers": 2}, "workers=2 does not go with executor='in-process'"),
+    ],
+)
+def test_options_that_cannot_be_used(options: dict[str, object], sentence: str) -> None:
+    with pytest.raises(feddc.ConfigError) as error:
+        choose(job(dense()), 1, **options)  # type: ignore[arg-type]
+    assert str(error.value) == sentence
+
+
+def test_a_short_run_does_not_start_workers() -> None:
+    choice = choose(job(with_buffers_and_noise()), visits=10, workers=2)
+    assert isinstance(choice.executor, InProcess)
+    assert choice.reason.startswith("in-process, because the run is too short")
+
+
+def test_a_long_run_starts_workers() -> None:
+    choice = choose(job(with_buffers_and_noise()), visits=1e9, workers=2)
+    choice.executor.close()
+    assert isinstance(choice.executor, Workers)
+    assert choice.reason == "2 worker processes, to train as many clients at a time"

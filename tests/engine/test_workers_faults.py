@@ -1,0 +1,149 @@
+"""What happens when worker processes, their parent, or the user's code fail."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from torch import nn
+
+import feddc
+from feddc.engine.executors import InProcess, Workers, choose
+from feddc.engine.local import Job, Start
+from feddc.models import FlatModel
+from feddc.types import Correction
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for processes in /proc")
+
+SLOW = """
+import feddc, numpy as np, torch
+from torch import nn
+x = np.zeros((40, 400), dtype=np.float32)
+federation = feddc.Federation.from_arrays(x, np.arange(40) % 4, clients=4)
+model = nn.Sequential(nn.Linear(400, 400), nn.ReLU(), nn.Linear(400, 4))
+simulation = feddc.Simulation(
+    feddc.FedAvg(), model, federation, rounds=5, executor="workers", workers=2,
+    training=feddc.LocalTraining(epochs=1_000_000),
+)
+print("ready", flush=True)
+list(simulation.run())
+"""
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def gone_within(seconds: float, pids: list[int]) -> bool:
+    deadline = time.monotonic() + seconds
+    while any(map(alive, pids)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not any(map(alive, pids))
+
+
+def job(module: nn.Module, x: np.ndarray, epochs: int = 1) -> Job:  # type: ignore[type-arg]
+    federation = feddc.Federation.from_arrays(x, np.arange(len(x)) % 4, sizes=[len(x) // 4] * 4)
+    return Job(module, federation, feddc.LocalTraining(epochs=epochs), 0, None)
+
+
+def start(module: nn.Module) -> Start:
+    model = FlatModel(module)
+    return Start(2, model.params, model.buffers())
+
+
+def test_a_killed_worker_stops_the_run_with_one_sentence_and_leaves_nobody() -> None:
+    before = children(os.getpid())
+    module = nn.Linear(400, 4)
+    executor = Workers(job(module, np.zeros((40, 400)), epochs=1_000_000), 2)
+    pids = [pid for pid in children(os.getpid()) if pid not in before]
+    assert len(pids) == 2
+    threading.Timer(0.3, os.kill, (pids[0], signal.SIGKILL)).start()
+    with pytest.raises(
+        feddc.WorkerError, match=r"^worker process \d+ was killed by SIGKILL while it trained client \d in round 2; "
+    ):
+        executor.train([0, 1, 2, 3], start(module), Correction())
+    assert not any(map(alive, pids))
+
+
+@pytest.fixture
+def slow_run() -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    time.sleep(0.3)
+    return process
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_worker_outlives_its_parent(slow_run: subprocess.Popen[bytes], sign: signal.Signals) -> None:
+    pids = children(slow_run.pid)
+    assert len(pids) == 2
+    slow_run.send_signal(sign)
+    assert gone_within(2, [slow_run.pid, *pids])
+    _, stderr = slow_run.communicate()
+    assert stderr.count(b"Traceback") == (1 if sign == signal.SIGINT else 0)
+
+
+def test_an_exception_of_the_users_code_is_reported() -> None:
+    x = np.arange(40)[:, None]  # the later clients have words that the embedding does not know
+    module = nn.Sequential(nn.Embedding(11, 4), nn.Flatten())
+    executor = Workers(job(module, x), 2)
+    with pytest.raises(feddc.WorkerError, match="failed while it trained client 1 in round 2: IndexError: ") as error:
+        executor.train([0, 1], start(module), Correction())
+    assert "Traceback" in error.value.__notes__[0]
+
+
+def test_errors_of_our_own_keep_their_class() -> None:
+    module = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+    executor = Workers(job(module, np.zeros((4, 3))), 2)
+    with pytest.raises(feddc.DataError, match="BatchNorm"):
+        executor.train([0], start(module), Correction())
+
+
+def test_a_model_that_cannot_be_sent_runs_in_process() -> None:
+    class Local(nn.Linear):
+        pass
+
+    local = job(Local(3, 4), np.zeros((4, 3)))
+    choice = choose(local, visits=1e9, workers=2)
+    assert isinstance(choice.executor, InProcess)
+    assert choice.reason.startswith("in-process, because the model cannot be sent to worker processes: ")
+    with pytest.raises(feddc.WorkerError, match="cannot be sent"):
+        Workers(local, 2)
+
+
+def test_a_script_needs_no_main_guard_even_with_its_own_model_class(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from torch import nn\nimport feddc\n"
+        "class Net(nn.Linear): pass\n"
+        "federation = feddc.load('digits', clients=4)\n"
+        "for model in nn.Linear(64, 10), Net(64, 10):\n"
+        "    simulation = feddc.Simulation(feddc.FedAvg(), model, federation, rounds=1, executor='workers', workers=2)\n"
+        "    list(simulation.run())\n"
+        "    print(simulation.executor_reason)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    )
+    assert done.stdout == b"2 worker processes, as asked\n"
+    assert b"Net is defined in the script itself; move it to a module" in done.stderr

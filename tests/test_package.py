@@ -1,0 +1,78 @@
+"""The shape of the package: imports point one way, public names exist, heavy things wait until they are used."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import feddc
+
+ROOT = Path(feddc.__file__).parent
+LAYERS = {  # what each part may import, besides itself
+    "errors": set(),
+    "types": set(),
+    "specs": {"errors"},
+    "algorithms": {"errors", "types", "specs"},
+    "data": {"errors", "types", "specs"},
+    "models": {"errors", "types", "specs"},
+    "engine": {"errors", "types", "specs", "algorithms", "data", "models"},
+    "experiment": {"errors", "types", "specs", "algorithms", "data", "models", "engine"},
+    "report": {"errors", "types", "specs", "algorithms", "data", "models", "engine", "experiment"},
+}
+
+
+def imports(file: Path) -> set[str]:
+    """The parts of feddc that a file imports."""
+    parts = file.relative_to(ROOT).with_suffix("").parts
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = list(parts[: len(parts) - node.level])
+            names = [(node.module or "").split(".")] if node.module else [[alias.name] for alias in node.names]
+            found |= {(base + name)[0] for name in names}
+    return found
+
+
+@pytest.mark.parametrize("part", LAYERS)
+def test_dependencies_point_one_way(part: str) -> None:
+    files = [*(ROOT / part).rglob("*.py")] if (ROOT / part).is_dir() else [ROOT / f"{part}.py"]
+    for file in files:
+        assert imports(file) - {part} <= LAYERS[part], file
+
+
+def test_methods_are_pure_arithmetic() -> None:
+    """No file, clock, log or randomness in a method."""
+    for file in (ROOT / "algorithms").glob("*.py"):
+        named = {a.name for n in ast.walk(ast.parse(file.read_text())) if isinstance(n, ast.Import) for a in n.names}
+        assert named <= {"torch", "math"}, file
+
+
+def test_the_round_loop_names_no_method() -> None:
+    names = {"fedavg", "fedprox", "scaffold", "feddyn", "FedDC(", "isinstance(algorithm"}
+    for file in (ROOT / "engine").rglob("*.py"):
+        text = file.read_text().split('"""', 2)[-1]
+        assert not [name for name in names if name in text], file
+
+
+def test_exported_names() -> None:
+    assert feddc.__all__ == sorted(feddc.__all__, key=lambda name: (not name.isupper(), name[0].islower(), name))
+    for name in feddc.__all__:
+        assert getattr(feddc, name).__doc__, name
+    assert sorted(name for names in feddc._HOMES.values() for name in names) == sorted(feddc.__all__)
+    with pytest.raises(AttributeError, match="FedDCC"):
+        _ = feddc.FedDCC  # type: ignore[attr-defined]
+
+
+def test_the_method_fits_on_a_page() -> None:
+    assert len((ROOT / "algorithms" / "feddc.py").read_text().splitlines()) < 80
+
+
+def test_import_is_light() -> None:
+    heavy = ("torch", "sklearn", "matplotlib", "rich")
+    script = f"import sys, feddc, feddc.cli; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
