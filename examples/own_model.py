@@ -1,4 +1,4 @@
-"""FedDC with a model of your own: any torch module whose input is a batch of samples and whose output is class scores."""
+"""FedDC with a model of your own: any torch module that turns a batch of samples into class scores."""
 
 from __future__ import annotations
 

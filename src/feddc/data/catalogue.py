@@ -263,7 +263,9 @@ CATALOGUE = {
                     lambda paths: read_tiny_imagenet(paths[0]),
                 ),
                 Layout(
-                    ("tiny-imagenet-200",), (File("wnids.txt"), File("val/val_annotations.txt")), read_tiny_imagenet
+                    ("tiny-imagenet-200",),
+                    (File("wnids.txt"), File("val/val_annotations.txt")),
+                    lambda paths: read_tiny_imagenet(paths[0].parent),
                 ),
             ),
             origins=(Web("http://cs231n.stanford.edu/"),),

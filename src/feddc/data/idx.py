@@ -38,12 +38,14 @@ def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
 
 def read_mnist(paths: Sequence[Path]) -> Arrays:
     """MNIST and its like, 28×28 grey, ten classes: training images and labels, test images and labels."""
-    return Arrays(*_pair(*paths[:2], range(10)), *_pair(*paths[2:], range(10)))
+    images, labels, test_images, test_labels = paths
+    return Arrays(*_pair(images, labels, range(10)), *_pair(test_images, test_labels, range(10)))
 
 
 def read_emnist_letters(paths: Sequence[Path]) -> Arrays:
     """The letters A to J of EMNIST Letters, as classes 0 to 9, turned upright (EMNIST stores its images transposed)."""
-    return Arrays(*_first_ten(*paths[:2]), *_first_ten(*paths[2:]))
+    images, labels, test_images, test_labels = paths
+    return Arrays(*_first_ten(images, labels), *_first_ten(test_images, test_labels))
 
 
 def _first_ten(images: Path, classes: Path) -> Part:

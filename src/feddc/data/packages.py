@@ -39,8 +39,9 @@ def _run(program: str, *arguments: str, cwd: Path, out: int = subprocess.DEVNULL
     try:
         subprocess.run([path, *arguments], cwd=cwd, stdout=out, stderr=subprocess.PIPE, check=True, timeout=SECONDS)
     except subprocess.CalledProcessError as error:
-        lines = [line for line in error.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
-        raise DataError(f"{program} {arguments[0]} fails ({lines[0].strip() if lines else 'no reason'})") from error
+        lines = error.stderr.decode("utf-8", "replace").splitlines()
+        telling = [line.strip() for line in lines if line.strip() and not line.startswith(("npm warn", "W:"))]
+        raise DataError(f"{program} {arguments[0]} fails ({'; '.join(telling[:2]) or 'no reason'})") from error
     except subprocess.TimeoutExpired as error:
         raise DataError(f"{program} {arguments[0]} takes longer than {SECONDS} seconds") from error
 

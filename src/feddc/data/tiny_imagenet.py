@@ -23,7 +23,7 @@ Reader = Callable[[str], bytes]
 def read_tiny_imagenet(path: Path) -> Arrays:
     """Images 3×64×64 (grey ones become RGB) of the folder or zip; classes are numbered by their sorted WordNet ids."""
     with explained(path), _files(path) as (names, read):
-        number = {wnid: i for i, wnid in enumerate(sorted(read("wnids.txt").decode().split()))}
+        number = {wnid: i for i, wnid in enumerate(sorted(_text(read("wnids.txt")).split()))}
         train: list[tuple[str, int]] = []
         for name in sorted(names):
             parts = name.split("/")
@@ -32,12 +32,18 @@ def read_tiny_imagenet(path: Path) -> Arrays:
                     raise broken(path, f"train/{parts[1]} is not a class that wnids.txt lists")
                 train.append((name, number[parts[1]]))
         test: list[tuple[str, int]] = []
-        for line in read("val/val_annotations.txt").decode().splitlines():
-            image, wnid = line.split("\t")[:2]
-            if wnid not in number:
-                raise broken(path, f"val_annotations.txt has the class {wnid}, which wnids.txt does not list")
-            test.append((f"val/images/{image}", number[wnid]))
+        known = set(names)
+        for line in _text(read("val/val_annotations.txt")).splitlines():
+            image, _, rest = line.partition("\t")
+            name, wnid = f"val/images/{image}", rest.partition("\t")[0]
+            if name not in known or wnid not in number:
+                raise broken(path, f"val_annotations.txt speaks of {name} of class {wnid or '-'}, which is not there")
+            test.append((name, number[wnid]))
         return Arrays(*_images(path, read, train), *_images(path, read, test))
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
 
 
 @contextmanager

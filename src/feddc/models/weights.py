@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
@@ -47,7 +45,7 @@ def _read(path: Path) -> dict[str, Tensor]:
     try:
         # weights_only admits tensors and nothing that could run.
         found = load_file(path) if path.suffix == ".safetensors" else torch.load(path, "cpu", weights_only=True)
-    except (OSError, EOFError, RuntimeError, ValueError, KeyError, pickle.UnpicklingError, SafetensorError) as error:
+    except Exception as error:  # bytes from anywhere make these readers raise anything; all of it means the same
         reason = str(error).partition("\n")[0]
         raise ConfigError(f"{path} cannot be read as model weights: {reason}") from error
     if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
