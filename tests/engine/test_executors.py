@@ -59,8 +59,12 @@ def corrections(rows: int, params: int) -> list[Correction]:
     return [Correction(), Correction(linear, prox=column), Correction(linear, decay=column), Correction(prox=2e-4)]
 
 
+def rows(correction: Correction, which: list[int]) -> Correction:
+    return Correction(*(part[which] if isinstance(part, torch.Tensor) else part for part in correction))
+
+
 def outcome(executor: Executor, clients: list[int], begin: Start, correction: Correction) -> list[torch.Tensor]:
-    trained = executor.train(clients, begin, correction)
+    trained = executor.train(clients, begin, lambda some: rows(correction, [clients.index(c) for c in some]))
     return [trained.params.clone(), trained.buffers.floats.clone(), trained.buffers.ints.clone()]
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from ..errors import DataError, check
 from .partition import Indices, check_indices, split_indices
 
 Samples = tuple[Tensor, Tensor]
+Augment: TypeAlias = Callable[[Tensor, np.random.Generator], Tensor]
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,8 @@ class Federation:
     """Clients with their samples. Make one with ``from_arrays``, ``from_dataset`` or ``feddc.load``.
 
     ``x`` (n, …) and ``y`` (n,) hold all training samples; ``clients[i]`` are the rows of client i. ``test`` is what the
-    global model is evaluated on, or None. ``name`` says what it is, for records and reports.
+    global model is evaluated on, or None. ``name`` says what it is, for records and reports. ``augment``
+    changes a batch of training samples at random, with the generator that it is given (see ``feddc.data.augment``).
     """
 
     x: Tensor
@@ -30,6 +32,7 @@ class Federation:
     test: Samples | None
     classes: int
     name: str = "arrays"
+    augment: Augment | None = None
 
     @classmethod
     def from_arrays(
@@ -100,7 +103,7 @@ class Federation:
     def client_samples(self, client: int) -> Samples:
         """The samples of one client, as contiguous tensors."""
         rows = self.clients[client]
-        return self.x[rows], self.y[rows]
+        return self.x.index_select(0, rows), self.y.index_select(0, rows)
 
     def label_counts(self) -> Indices:
         """How many samples of each class each client holds, (clients, classes)."""

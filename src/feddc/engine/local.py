@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +19,7 @@ from ..data import Federation
 from ..errors import DataError, check_count, check_number
 from ..models import Buffers, FlatModel
 from ..types import Correction, Vector
+from .dense import DenseGradient, dense_layers
 from .keys import generator
 
 
@@ -45,6 +48,10 @@ class LocalTraining:
         if self.clip_norm is not None:
             check_number("clip_norm", self.clip_norm, 0, above=True)
 
+    def lr_in(self, round: int) -> float:
+        """The learning rate of a round (from 1)."""
+        return self.lr * self.lr_decay ** (round - 1)
+
     def nominal_steps(self, sizes: NDArray[np.int64]) -> int:
         """K = epochs × ceil(mean samples / batch size), one number for all clients."""
         per_epoch = 1 if self.batch_size is None else math.ceil(float(np.mean(sizes)) / self.batch_size)
@@ -62,6 +69,19 @@ class Job:
     fixed_steps: int | None
     """So many steps for every client, or None for ``epochs`` passes over the client's own data."""
 
+    @cached_property
+    def memory_format(self) -> torch.memory_format:
+        """How images lie in memory: convolutions are faster with the channels last, where the model takes that."""
+        sample = self.federation.x[:2]
+        if sample.ndim == 4 and any(isinstance(each, nn.Conv2d) for each in self.module.modules()):
+            probe = FlatModel(self.module)
+            try:
+                evaluate(probe, sample, self.federation.y[:2], torch.channels_last)
+            except RuntimeError:  # it has a .view() that the other order does not allow
+                return torch.contiguous_format
+            return torch.channels_last
+        return torch.contiguous_format
+
 
 class Start(NamedTuple):
     """Where a round begins: the global model that the cohort received."""
@@ -73,44 +93,80 @@ class Start(NamedTuple):
 
 def train_client(job: Job, model: FlatModel, client: int, start: Start, correction: Correction) -> None:
     """Train ``model`` in place as ``client`` would in this round; ``correction`` is that client's row."""
-    training = job.training
-    x, y = job.federation.client_samples(client)
-    x = x.to(model.params.dtype) if x.is_floating_point() else x
     model.load(start.model, start.buffers)
-    order = generator(job.seed, "batches", start.round, client)
-    smallest = 2 if _has_batch_norm(job.module) else 1
-    plan = batches(len(y), training, order, job.fixed_steps, smallest)
     with torch.random.fork_rng(devices=[]):  # dropout and the like are keyed too
         torch.manual_seed(int(generator(job.seed, "torch", start.round, client).integers(2**63)))
-        local_sgd(model, x, y, plan, correction, training, training.lr * training.lr_decay ** (start.round - 1))
+        samples = client_batches(job, start.round, client, model.params.dtype)
+        local_sgd(model, samples, correction, job.training, job.training.lr_in(start.round))
+
+
+def one_row(correction: Correction) -> Correction:
+    """The correction of a client on its own: rows (1, P) as a vector, columns as numbers."""
+    linear, prox, decay = correction
+    return Correction(None if linear is None else linear.squeeze(0), float(prox), float(decay))
+
+
+def client_batches(job: Job, round: int, client: int, dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor]]:
+    """The samples and labels of each step of a client in a round."""
+    federation = job.federation
+    x, y = federation.client_samples(client)
+    x = x.to(dtype) if x.is_floating_point() else x
+    draw = generator(job.seed, "augment", round, client)
+    for batch in plan(job, round, client):
+        sample = x.index_select(0, batch)  # faster than x[batch]
+        if federation.augment is not None:
+            sample = federation.augment(sample, draw)
+        yield sample.contiguous(memory_format=job.memory_format), y.index_select(0, batch)
+
+
+def plan(job: Job, round: int, client: int) -> Batches:
+    """Which of its samples a client takes in each step of a round."""
+    samples = len(job.federation.clients[client])
+    smallest = 2 if _has_batch_norm(job.module) else 1
+    return batches(samples, job.training, generator(job.seed, "batches", round, client), job.fixed_steps, smallest)
+
+
+@dataclass(frozen=True)
+class Batches:
+    """The sample indices of each step: step s takes ``order[bounds[s]:bounds[s + 1]]``."""
+
+    order: NDArray[np.int64]
+    bounds: NDArray[np.int64]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        order, bounds = torch.from_numpy(self.order), self.bounds.tolist()
+        return (order[start:stop] for start, stop in pairwise(bounds))
+
+    def __len__(self) -> int:
+        """The number of steps."""
+        return len(self.bounds) - 1
 
 
 def batches(
     samples: int, training: LocalTraining, rng: np.random.Generator, steps: int | None = None, smallest: int = 1
-) -> Iterator[Tensor]:
-    """The sample indices of each step: shuffled passes, the last batch of a pass may be short.
+) -> Batches:
+    """Shuffled passes over the samples, ``training.epochs`` of them or as many as ``steps`` need.
 
-    A last batch of fewer than ``smallest`` samples (BatchNorm cannot train on one) joins the one before it.
+    The last batch of a pass may be short. One of fewer than ``smallest`` samples (BatchNorm cannot train on one) joins
+    the one before it.
     """
     if samples < smallest:
         raise DataError("a client has one sample, and a model with BatchNorm needs at least two to train on")
     size = samples if training.batch_size is None else min(training.batch_size, samples)
-    starts = list(range(0, samples, size))
+    starts = np.arange(0, samples, size)
     if len(starts) > 1 and samples - starts[-1] < smallest:
-        starts.pop()
-    total = training.epochs * len(starts) if steps is None else steps
-    for step in range(total):
-        place = step % len(starts)
-        if place == 0:
-            order = torch.arange(samples) if len(starts) == 1 else torch.from_numpy(rng.permutation(samples))
-        yield order[starts[place] : starts[place + 1] if place + 1 < len(starts) else samples]
+        starts = starts[:-1]
+    steps = training.epochs * len(starts) if steps is None else steps
+    passes = math.ceil(steps / len(starts))
+    orders = [np.arange(samples) if len(starts) == 1 else rng.permutation(samples) for _ in range(passes)]
+    bounds = np.append((starts + samples * np.arange(passes)[:, None]).ravel(), passes * samples)
+    return Batches(np.concatenate(orders), bounds[: steps + 1])
 
 
+@torch.no_grad()
 def local_sgd(
     model: FlatModel,
-    x: Tensor,
-    y: Tensor,
-    plan: Iterator[Tensor],
+    samples: Iterable[tuple[Tensor, Tensor]],
     correction: Correction,
     training: LocalTraining,
     lr: float,
@@ -119,21 +175,36 @@ def local_sgd(
     params, grads = model.params, model.grads
     linear, prox = correction.linear, float(correction.prox)
     shrink = 1 - lr * (training.weight_decay + float(correction.decay))
+    add_gradient = gradient_of(model)
     model.module.train()
-    for batch in plan:
-        grads.zero_()
-        loss = F.cross_entropy(model.module(x[batch]), y[batch])
-        torch.autograd.backward(loss)
-        with torch.no_grad():
-            if linear is not None:
-                grads.add_(linear)
-            if prox:
-                grads.add_(params, alpha=prox)
-            rate = lr
-            if training.clip_norm is not None:
-                # The same arithmetic as torch.nn.utils.clip_grad_norm_, folded into the step.
-                rate *= min(1.0, training.clip_norm / (float(torch.linalg.vector_norm(grads)) + 1e-6))
-            params.mul_(shrink).add_(grads, alpha=-rate)
+    one, row = params.new_ones(1), params.unsqueeze(0)
+    for x, y in samples:
+        if linear is None:
+            grads.zero_()
+        else:
+            grads.copy_(linear)
+        add_gradient(x, y)
+        if prox:
+            grads.add_(params, alpha=prox)
+        rate = lr
+        if training.clip_norm is not None:
+            # The same arithmetic as torch.nn.utils.clip_grad_norm_, folded into the step.
+            rate *= min(1.0, training.clip_norm / (float(torch.linalg.vector_norm(grads)) + 1e-6))
+        row.addr_(one, grads, beta=shrink, alpha=-rate)  # shrink·θ − rate·g in one pass over memory
+
+
+def gradient_of(model: FlatModel) -> Callable[[Tensor, Tensor], None]:
+    """A function that adds the gradient of the mean cross-entropy of a batch to ``model.grads``."""
+    layers = dense_layers(model.module)
+    if layers is not None:
+        dense = DenseGradient(layers, model.params.unsqueeze(0), model.grads.unsqueeze(0))
+        return lambda x, y: dense(x.unsqueeze(0), y.unsqueeze(0), 1 / len(y))
+
+    def autograd(x: Tensor, y: Tensor) -> None:
+        with torch.enable_grad():
+            torch.autograd.backward(F.cross_entropy(model.module(x), y))
+
+    return autograd
 
 
 class Evaluation(NamedTuple):
@@ -145,10 +216,13 @@ class Evaluation(NamedTuple):
 
 
 @torch.no_grad()
-def evaluate(model: FlatModel, x: Tensor, y: Tensor) -> Evaluation:
+def evaluate(
+    model: FlatModel, x: Tensor, y: Tensor, memory_format: torch.memory_format = torch.contiguous_format
+) -> Evaluation:
     """Count right answers and add up the loss of a block of samples."""
     model.module.eval()
-    logits = model.module(x.to(model.params.dtype) if x.is_floating_point() else x)
+    x = x.to(model.params.dtype) if x.is_floating_point() else x
+    logits = model.module(x.contiguous(memory_format=memory_format))
     loss = F.cross_entropy(logits, y, reduction="sum")
     return Evaluation(int((logits.argmax(dim=1) == y).sum()), float(loss), len(y))
 

@@ -11,10 +11,13 @@ from torch import Tensor
 from ..algorithms import Algorithm, method_name
 from ..errors import DivergedError
 from ..models import Buffers
-from ..types import Cohort, LocalResult
+from ..types import Cohort, Correction, LocalResult
 from .executors import Executor, Trained, chunk_size, one_thread
 from .local import Start
 from .store import ClientStore
+
+CACHED_BYTES = 2 * 2**20
+"""After training, so many bytes of rows are worked on at a time: they stay in cache, and their memory is used again."""
 
 
 class RoundResult(NamedTuple):
@@ -41,17 +44,23 @@ def run_round(
     """Run one round with this cohort; ``weights`` is the column of ω_i of all clients."""
     sent = algorithm.broadcast(server)
     start = Start(round, server.model, buffers)
+    size = max(1, CACHED_BYTES // server.model.nbytes)
     sums = Sums()
+
+    def correct(clients: Sequence[int]) -> Correction:
+        return algorithm.correct(sent, store.gather(clients), weights[list(clients)])
+
     with one_thread():
-        for clients in chunks(cohort, server.model.nbytes):
-            weight = weights[list(clients)]  # (k, 1)
-            state = store.gather(clients)
-            trained = executor.train(clients, start, algorithm.correct(sent, state, weight))
-            check_finite(trained, clients, method_name(algorithm), round)
-            local = LocalResult(trained.params - server.model, steps, lr)
-            upload, state = algorithm.upload(sent, state, local, weight)
-            store.scatter(clients, state)
-            sums.add(upload, trained.buffers, weight)
+        for chunk in parts(cohort, chunk_size(server.model.nbytes)):
+            trained = executor.train(chunk, start, correct)
+            check_finite(trained, chunk, method_name(algorithm), round)
+            rows = zip(*(parts(each, size) for each in (chunk, trained.params, *trained.buffers)), strict=True)
+            for clients, params, floats, ints in rows:
+                weight = weights[clients]  # (k, 1)
+                local = LocalResult(params - server.model, steps, lr)
+                upload, state = algorithm.upload(sent, store.gather(clients), local, weight)
+                store.scatter(clients, state)
+                sums.add(upload, Buffers(floats, ints), weight)
         mean, mean_weight, buffers = sums.means(len(cohort), buffers)
         server = algorithm.aggregate(server, mean, Cohort(len(cohort) / len(weights), mean_weight))
         if not torch.isfinite(server.model).all():
@@ -60,10 +69,9 @@ def run_round(
     return RoundResult(server, buffers, up, down)
 
 
-def chunks(cohort: Sequence[int], row_bytes: int) -> Iterator[Sequence[int]]:
-    """The cohort in parts small enough for memory."""
-    size = chunk_size(row_bytes)
-    return (cohort[i : i + size] for i in range(0, len(cohort), size))
+def parts(rows: Any, size: int) -> Iterator[Any]:
+    """A sequence or tensor in parts of at most ``size``."""
+    return (rows[i : i + size] for i in range(0, len(rows), size))
 
 
 def check_finite(trained: Trained, clients: Sequence[int], method: str, round: int) -> None:

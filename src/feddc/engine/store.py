@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..types import Rows, Vector
 
-IN_MEMORY_BYTES = 64 * 2**20
+IN_MEMORY_BYTES = 256 * 2**20
 
 
 class ClientStore:
@@ -35,10 +35,12 @@ class ClientStore:
     def gather(self, clients: Sequence[int]) -> Any:
         """The states of these clients, as rows."""
         fresh = ~self._seen[list(clients)]
+        some_fresh = bool(fresh.any())
         fields = []
         for table, initial in zip(self._tables, self._initial, strict=True):
             rows = table.read(clients)
-            rows[fresh] = initial
+            if some_fresh:
+                rows[fresh] = initial
             fields.append(rows)
         return type(self._initial)(*fields)
 
@@ -64,10 +66,10 @@ class MemoryTable:
         self._rows = field.new_zeros(clients, field.numel())
 
     def read(self, clients: Sequence[int]) -> Rows:
-        return self._rows[list(clients)]
+        return self._rows.index_select(0, torch.tensor(clients))
 
     def write(self, clients: Sequence[int], rows: Rows) -> None:
-        self._rows[list(clients)] = rows
+        self._rows.index_copy_(0, torch.tensor(clients), rows)
 
 
 class FileTable:

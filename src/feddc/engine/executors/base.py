@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 import torch
 
 from ...data import Federation
 from ...models import Buffers, FlatModel
 from ...types import Correction, Rows
-from ..local import Evaluation, Start, evaluate
+from ..local import Evaluation, Job, Start, evaluate
 
 EVALUATION_BLOCK = 1000
 CHUNK_BYTES = 96 * 2**20
@@ -24,10 +24,14 @@ class Trained(NamedTuple):
     buffers: Buffers
 
 
-class Executor(Protocol):
-    """Trains the clients of a cohort from one start, each with its own row of the correction."""
+Correct: TypeAlias = Callable[[Sequence[int]], Correction]
+"""The correction of these clients, a row each. Asked for when needed: a cohort's need not be held at once."""
 
-    def train(self, clients: Sequence[int], start: Start, correction: Correction) -> Trained:
+
+class Executor(Protocol):
+    """Trains the clients of a cohort from one start, each with its own correction."""
+
+    def train(self, clients: Sequence[int], start: Start, correct: Correct) -> Trained:
         """Train these clients, at most ``chunk_size`` of them."""
         ...
 
@@ -45,27 +49,17 @@ def chunk_size(row_bytes: int) -> int:
     return max(4, CHUNK_BYTES // row_bytes)
 
 
-def row(correction: Correction, k: int) -> Correction:
-    """The correction of the k-th client."""
-    linear, prox, decay = correction
-    return Correction(
-        linear[k] if linear is not None and linear.ndim == 2 else linear,
-        prox[k] if isinstance(prox, torch.Tensor) else prox,
-        decay[k] if isinstance(decay, torch.Tensor) else decay,
-    )
-
-
 def test_blocks(federation: Federation) -> Iterator[slice]:
     """The cut of the test set. Every executor evaluates these blocks and adds them up in this order."""
     samples = 0 if federation.test is None else len(federation.test[1])
     return (slice(i, min(i + EVALUATION_BLOCK, samples)) for i in range(0, samples, EVALUATION_BLOCK))
 
 
-def evaluate_block(federation: Federation, model: FlatModel, block: slice) -> Evaluation:
+def evaluate_block(job: Job, model: FlatModel, block: slice) -> Evaluation:
     """The loaded model on one block of the test set."""
-    assert federation.test is not None
-    x, y = federation.test
-    return evaluate(model, x[block], y[block])
+    assert job.federation.test is not None
+    x, y = job.federation.test
+    return evaluate(model, x[block], y[block], job.memory_format)
 
 
 def total(parts: Sequence[Evaluation]) -> Evaluation | None:

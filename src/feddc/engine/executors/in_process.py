@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import torch
 
 from ...models import Buffers, FlatModel
-from ...types import Correction
-from ..local import Evaluation, Job, Start, train_client
-from .base import Trained, evaluate_block, one_thread, row, test_blocks, total
+from ..local import Evaluation, Job, Start, one_row, train_client
+from .base import Correct, Trained, evaluate_block, one_thread, test_blocks, total
 
 
 class InProcess:
@@ -19,12 +18,12 @@ class InProcess:
         self.job = job
         self.model = FlatModel(job.module)
 
-    def train(self, clients: Sequence[int], start: Start, correction: Correction) -> Trained:
+    def train(self, clients: Sequence[int], start: Start, correct: Correct) -> Trained:
         params = start.model.new_empty(len(clients), start.model.numel())
         buffers: list[Buffers] = []
         with one_thread():
             for k, client in enumerate(clients):
-                train_client(self.job, self.model, client, start, row(correction, k))
+                train_client(self.job, self.model, client, start, one_row(correct([client])))
                 params[k] = self.model.params
                 buffers.append(self.model.buffers())
         floats, ints = (torch.stack(column) for column in zip(*buffers, strict=True))
@@ -32,9 +31,8 @@ class InProcess:
 
     def evaluate(self, start: Start) -> Evaluation | None:
         self.model.load(start.model, start.buffers)
-        federation = self.job.federation
         with one_thread():
-            return total([evaluate_block(federation, self.model, block) for block in test_blocks(federation)])
+            return total([evaluate_block(self.job, self.model, block) for block in test_blocks(self.job.federation)])
 
     def close(self) -> None:
         pass

@@ -33,7 +33,9 @@ class Task:
     row: int = 0
     client: int = 0
     linear: bool = False
-    """Whether the method's correction has a linear part."""
+    """Whether there is a linear part of the correction in shared memory."""
+    prox: float = 0.0
+    decay: float = 0.0
     block: tuple[int, int] | None = None
 
 
@@ -66,11 +68,10 @@ class Worker:
         start = Start(task.round, memory["model"], Buffers(memory["floats"], memory["ints"]))
         if task.block is not None:
             self.model.load(start.model, start.buffers)
-            return evaluate_block(self.job.federation, self.model, slice(*task.block))
+            return evaluate_block(self.job, self.model, slice(*task.block))
         k = task.row
         linear = memory["linear"][k] if task.linear else None
-        correction = Correction(linear, float(memory["prox"][k]), float(memory["decay"][k]))
-        train_client(self.job, self.model, task.client, start, correction)
+        train_client(self.job, self.model, task.client, start, Correction(linear, task.prox, task.decay))
         memory["params"][k] = self.model.params
         memory["row_floats"][k], memory["row_ints"][k] = self.model.buffers()
         return None
