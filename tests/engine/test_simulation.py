@@ -138,7 +138,9 @@ def test_batch_norm_is_averaged_as_fedavg_would(federation: feddc.Federation) ->
     assert norm.running_mean.abs().sum() > 0
     one_round = feddc.Simulation(feddc.FedAvg(), model, federation, rounds=1, training=FAST)
     trained = one_round.executor.train(
-        range(5), feddc.engine.simulation.Start(1, one_round.server.model, one_round.buffers), feddc.Correction()
+        range(5),
+        feddc.engine.simulation.Start(1, one_round.server.model, one_round.buffers),
+        lambda _: feddc.Correction(),
     )
     record = one_round.step()
     weighted = (one_round.weights * trained.buffers.floats).sum(dim=0) / one_round.weights.sum()

@@ -101,7 +101,8 @@ class Display:
 
     def grid(self, grid: Grid) -> None:
         """One table of a study."""
-        table = Table(title=grid.title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        self.say(grid.title)
+        table = Table(box=SIMPLE_HEAD, pad_edge=False)
         table.add_column("")
         for column in grid.columns:
             table.add_column(column, justify="right")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,13 +13,13 @@ import click
 
 from ..errors import ConfigError, check
 from .data import data_dir_option
-from .options import configurations, experiment_options, gather, output_options
+from .options import Command, configurations, experiment_options, gather, output_options
 
 if TYPE_CHECKING:
     from ..experiment.cells import Cell
 
 
-def _listed(name: str, help: str) -> Any:
+def _listed(name: str, help: str) -> Callable[[Command], Command]:
     return click.option(name, metavar="A,B,…", help=help)
 
 

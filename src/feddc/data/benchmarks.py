@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ..errors import DataError
+from .augment import flip_and_crop
 from .catalogue import CATALOGUE, DataSet
 from .disk import require
 from .federation import Federation
@@ -68,14 +69,14 @@ def _federation(name: str, request: Request, sample: bool) -> Federation:
             f"{wanted[1]}: fetch it again, or write {name}:sample=true to use what is there"
         )
     x, test_x = standardise(data, arrays)
-    # To augment CIFAR (data.augment), the federation made here is the one place that has to carry it.
-    return request.federation(
+    federation = request.federation(
         x,
         torch.from_numpy(arrays.y),
         test=(test_x, torch.from_numpy(arrays.test_y)),
         name=name if counts == wanted else f"{name} (sample)",
         classes=data.classes,
     )
+    return replace(federation, augment=flip_and_crop) if data.augment else federation
 
 
 def standardise(data: DataSet, arrays: Arrays) -> tuple[Tensor, Tensor]:

@@ -91,7 +91,7 @@ def seconds_a_round(config: Config, shared: Shared) -> float:
     timings = []
     for _ in range(2):  # the first warms up
         began = time.perf_counter()
-        simulation.executor.train([0], start, Correction())
+        simulation.executor.train([0], start, lambda _: Correction())
         trained = time.perf_counter()
         simulation.executor.evaluate(start)
         timings.append((trained - began, time.perf_counter() - trained))
