@@ -138,7 +138,8 @@ def test_a_script_needs_no_main_guard_even_with_its_own_model_class(tmp_path: Pa
         "class Net(nn.Linear): pass\n"
         "federation = feddc.load('digits', clients=4)\n"
         "for model in nn.Linear(64, 10), Net(64, 10):\n"
-        "    simulation = feddc.Simulation(feddc.FedAvg(), model, federation, rounds=1, executor='workers', workers=2)\n"
+        "    options = dict(rounds=1, executor='workers', workers=2)\n"
+        "    simulation = feddc.Simulation(feddc.FedAvg(), model, federation, **options)\n"
         "    list(simulation.run())\n"
         "    print(simulation.executor_reason)\n"
     )

@@ -26,7 +26,7 @@ def _listed(name: str, help: str) -> Callable[[Command], Command]:
 @click.command()
 @click.argument("study", required=False)
 @_listed("--data", "only these data sets")
-@_listed("--split", "only these splits: iid, d1, d2, unbalanced, or (0,0) and its like")
+@_listed("--split", "only these splits: iid, d1, d2, unbalanced; for synthetic 0-0, 1-0, 0-1")
 @_listed("--clients", "only these numbers of clients")
 @_listed("--participation", "only these: 0.15, 1")
 @_listed("--methods", "only these rows")
@@ -66,11 +66,6 @@ def reproduce(
         return
     check(not stored or report is not None, "--stored needs --report, the folder with the results")
     chosen = {key: value.split(",") if value else None for key, value in narrow.items()}
-    if chosen["split"]:  # (0,0) has a comma of its own
-        chosen["split"] = [
-            each.replace(";", ",")
-            for each in (narrow["split"] or "").replace("0,", "0;").replace("1,", "1;").split(",")
-        ]
     selected = select(study, Selection(**chosen, seeds=_seeds(seeds), rounds=rounds))
     if weights is not None:
         check(study == "tiny-imagenet", "--weights goes with the study tiny-imagenet")

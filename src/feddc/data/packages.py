@@ -24,7 +24,14 @@ def npm_archive(package: str, folder: Path, progress: Progress) -> Path:
 def debian_archive(package: str, folder: Path, progress: Progress) -> Path:
     """The files of a Debian package as a tar archive; the package is downloaded, not installed."""
     progress(f"apt-get download {package}", 0, None)
-    _run("apt-get", "download", package, cwd=folder)
+    try:
+        _run("apt-get", "download", package, cwd=folder)
+    except DataError:  # a machine whose package lists were never fetched: with lists of our own it needs no root
+        own = [f"-oDir::State::lists={folder / 'lists'}", f"-oDir::Cache={folder / 'cache'}"]
+        for place in ("lists/partial", "cache/archives/partial"):
+            (folder / place).mkdir(parents=True, exist_ok=True)
+        _run("apt-get", *own, "update", cwd=folder)
+        _run("apt-get", *own, "download", package, cwd=folder)
     archive = folder / f"{package}.tar"
     with archive.open("wb") as out:
         _run("dpkg-deb", "--fsys-tarfile", str(_one(folder, "*.deb", package)), cwd=folder, out=out.fileno())

@@ -105,12 +105,14 @@ def resolve(given: Mapping[str, Any]) -> Config:
 
 
 def full_method(text: str, data: str, shorthands: Mapping[str, float]) -> str:
-    """The method's text with the shorthand options, or what is usual for the data set, written into it."""
+    """The method's text with alpha or mu written into it: as given, or usual for the data set, or the method's own."""
     from ..algorithms import METHODS
 
     name, *parts = text.strip().split(":")
     known = specs.options(specs.lookup("method", METHODS, name))
-    usual = METHOD_DEFAULTS.get(data, {}).get(name, {})
+    usual = {key: known[key].default for key in SHORTHANDS if key in known} | METHOD_DEFAULTS.get(data, {}).get(
+        name, {}
+    )
     written = {part.partition("=")[0] for part in parts if "=" in part}
     extra = {key: value for key, value in (usual | dict(shorthands)).items() if key in known and key not in written}
     if any("=" not in part for part in parts):

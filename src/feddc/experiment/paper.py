@@ -53,9 +53,7 @@ def cell(
     if goals:
         published = tuple(published_rounds(name, split, participation, goal, row) for goal in goals)
     elif name == "synthetic":
-        published = (
-            published_accuracy(f"synthetic-{split.strip('()').replace(',', '-')}", "", clients, participation, row),
-        )
+        published = (published_accuracy(f"synthetic-{split}", "", clients, participation, row),)
     else:
         published = (published_accuracy(name, split, clients, participation, row),)
     group = f"{name}, {clients} clients, {100 * participation:g} %"
@@ -125,8 +123,8 @@ def tiny_imagenet() -> Iterator[Cell]:
 
 
 def _synthetic(participation: float) -> Iterator[Cell]:
-    for pair in ("(0,0)", "(1,0)", "(0,1)"):
-        gamma1, gamma2 = pair.strip("()").split(",")
+    for pair in ("0-0", "1-0", "0-1"):
+        gamma1, gamma2 = pair.split("-")
         data = f"synthetic:gamma1={gamma1}:gamma2={gamma2}"
         yield from (cell(data, pair, 20, participation, each, each) for each in FIVE)
 

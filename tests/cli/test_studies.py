@@ -1,0 +1,105 @@
+"""`feddc reproduce` and `feddc sweep` as a user meets them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_cli import feddc
+
+SMALL = [
+    "accuracy",
+    "--data",
+    "synthetic",
+    "--split",
+    "0-0,1-0",
+    "--participation",
+    "0.15",
+    "--methods",
+    "fedavg,feddc",
+]
+
+
+def test_reproduce_lists_the_studies(capsys: pytest.CaptureFixture[str]) -> None:
+    assert feddc("reproduce") == 0
+    printed = capsys.readouterr().out
+    for name in ("rounds", "accuracy", "curves", "alpha", "ablation", "adaptive", "tiny-imagenet"):
+        assert name in printed
+
+
+def test_cells_are_listed_without_running(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert feddc("reproduce", *SMALL, "--seeds", "0,1", "--list", "--out", str(tmp_path / "o")) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 8
+    assert not (tmp_path / "o").exists()
+
+
+def test_a_finished_cell_is_never_run_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, report = tmp_path / "cells", tmp_path / "pages"
+    one = ["reproduce", *SMALL, "--rounds", "2", "--out", str(out)]
+    assert feddc(*one, "--methods", "feddc") == 0
+    assert "2 of 2 cells to run: about" in capsys.readouterr().out
+    before = {file: file.stat().st_mtime_ns for file in out.glob("*/*")}
+    assert len(before) == 2 * 4
+    leftover = next(out.glob("*-feddc*")).with_suffix(".part")  # as an interrupted run leaves it
+    leftover.mkdir()
+    assert feddc(*one, "--seeds", "0", "--report", str(report)) == 0
+    printed = capsys.readouterr().out
+    assert "2 of 4 cells to run" in printed
+    assert all(file.stat().st_mtime_ns == when for file, when in before.items())
+    assert "best accuracy (%), measured | published: synthetic, 20 clients, 15 %" in printed
+    assert "| 99.57" in printed
+    page = (report / "accuracy-synthetic.md").read_text()
+    assert "shared_solution=true" in page
+    assert len(list(report.glob("*.png"))) == 2
+
+
+def test_pages_are_made_again_from_the_stored_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = tmp_path / "pages"
+    one = ["reproduce", *SMALL, "--rounds", "1", "--report", str(report), "--quiet"]
+    assert feddc(*one, "--out", str(tmp_path / "cells")) == 0
+    page = (report / "accuracy-synthetic.md").read_text()
+    assert feddc(*one, "--out", str(tmp_path / "nowhere"), "--stored") == 0
+    again = (report / "accuracy-synthetic.md").read_text()
+    assert page.splitlines()[3:] == again.splitlines()[3:]  # the command on the third line differs
+    assert capsys.readouterr().out == ""
+
+
+def test_sweep_runs_every_combination_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "sweep"
+    options = ["--rounds", "1", "--epochs", "1", "--clients", "5", "--out", str(out)]
+    assert feddc("sweep", "--over", "alpha=0.01,0.1", "--over", "seed=0,1", *options) == 0
+    printed = capsys.readouterr().out
+    assert "4 of 4 cells to run" in printed
+    assert "alpha=0.01" in printed
+    assert "±" in printed
+    assert feddc("sweep", "--over", "method=fedavg,feddc:alpha=0.1", "--over", "seed=0,1", *options) == 0
+    assert "2 of 4 cells to run" in capsys.readouterr().out  # FedDC with that α is there already
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["reproduce", "round"], "did you mean 'rounds'"),
+        (["reproduce", "rounds", "--data", "minst"], "did you mean 'mnist'"),
+        (["reproduce", "rounds", "--seeds", "a"], "seeds must be whole numbers"),
+        (["reproduce", "rounds", "--stored"], "--stored needs --report"),
+        (["reproduce", "rounds", "--weights", "x.pt"], "goes with the study tiny-imagenet"),
+        (["reproduce", "rounds", "--rounds", "0"], "rounds"),
+        (["reproduce", "tiny-imagenet", "--data-dir", "."], "feddc data fetch tiny-imagenet"),
+        (["sweep", "--over", "alpha"], "--over takes KEY=A,B"),
+        (["sweep", "--over", "alpah=1"], "did you mean 'alpha'"),
+        (["sweep", "--over", "alpha=1", "--over", "alpha=2"], "twice"),
+        (["sweep", "--over", "alpha=1,-1"], "alpha must be at least 0"),
+        (["sweep"], "--over"),
+    ],
+)
+def test_bad_input(
+    args: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert feddc(*args) == 2
+    captured = capsys.readouterr()
+    assert words in captured.err
+    assert captured.err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
