@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ import torch
 from torch import nn
 
 import feddc
-from feddc.engine.executors import Executor, InProcess, Workers, choose
+from feddc.engine.executors import Executor, InProcess, Vectorised, Workers, choose
 from feddc.engine.local import Job, Start
 from feddc.models import FlatModel
 from feddc.types import Correction
@@ -129,28 +131,121 @@ def test_without_a_test_set_there_is_no_evaluation() -> None:
     assert InProcess(Job(module, bare, feddc.LocalTraining(), 0, None)).evaluate(start(module)) is None
 
 
+@pytest.mark.parametrize("algorithm", METHODS, ids=lambda each: type(each).__name__)
+def test_vectorised_agrees_with_in_process(algorithm: object) -> None:
+    plain, model = records_of("in-process", algorithm)
+    rows, other = records_of("vectorised", algorithm)
+    torch.testing.assert_close(other, model, rtol=1e-4, atol=1e-6)
+    assert [r.participants for r in plain] == [r.participants for r in rows]
+    assert rows[-1].loss == pytest.approx(plain[-1].loss, rel=1e-4)
+
+
+class Gated(nn.Module):
+    """Not a Sequential: goes through torch.func. It has a frozen parameter and a buffer that does not change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.left, self.right = nn.Linear(6, 4), nn.Linear(6, 4)
+        self.scale = nn.Parameter(torch.full((4,), 2.0), requires_grad=False)
+        self.register_buffer("shift", torch.ones(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.flatten(1)
+        return self.left(x) * torch.sigmoid(self.right(x)) * self.scale + self.shift
+
+
+@pytest.mark.parametrize("module", [dense(), Gated(), nn.Sequential(nn.Flatten(), nn.Linear(6, 4, bias=False))])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"clip_norm": 0.05},
+        {"clip_norm": None, "weight_decay": 0.0},
+        {"steps": 9},
+        {"batch_size": None},
+        {"augment": True},
+    ],
+    ids=str,
+)
+def test_rows_take_the_steps_of_single_clients(module: nn.Module, options: dict[str, object]) -> None:
+    options = dict(options)
+    augment, size = options.pop("augment", False), options.pop("batch_size", 6)
+    task = job(module, **options)  # type: ignore[arg-type]
+    task = replace(task, training=replace(task.training, batch_size=size))
+    if augment:
+        task = replace(task, federation=replace(task.federation, augment=jitter))
+    begin = start(module)
+    for correction in corrections(len(SIZES), begin.model.numel()):
+        expected = outcome(InProcess(task), [4, 0, 2, 3, 1], begin, correction)
+        found = outcome(Vectorised(task), [4, 0, 2, 3, 1], begin, correction)
+        for got, want in zip(found, expected, strict=True):
+            torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-6)
+
+
+def jitter(batch: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
+    return batch + torch.from_numpy(rng.normal(size=batch.shape).astype(np.float32))
+
+
+class Peeking(nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x.flatten(1) if x.sum() > 0 else -x.flatten(1))
+
+
+class Mixing(nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = super().forward(x.flatten(1))
+        return out - out.mean(dim=0)
+
+
+@pytest.mark.parametrize(
+    ("module", "sentence"),
+    [
+        (with_buffers_and_noise(), "torch.func cannot train the model in rows: "),
+        (nn.Sequential(nn.Flatten(), nn.Linear(6, 4), nn.Dropout(0.5)), "torch.func cannot train the model in rows: "),
+        (Peeking(6, 4), "torch.func cannot train the model in rows: "),
+        (Mixing(6, 4), "the model cannot be trained in rows: it draws at random or mixes a batch's samples"),
+    ],
+)
+def test_what_cannot_be_vectorised_says_why(module: nn.Module, sentence: str) -> None:
+    with pytest.raises(feddc.ConfigError, match="^" + re.escape(sentence)):
+        choose(job(module), 1, 4, "vectorised")
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
         ({"name": "worker"}, "unknown executor 'worker': did you mean 'workers'?"),
         ({"name": "workers", "workers": 0}, "workers must be a whole number, 1 or more, not 0"),
         ({"name": "in-process", "workers": 2}, "workers=2 does not go with executor='in-process'"),
+        ({"name": "workers", "device": "meta"}, "device='meta' needs executor='vectorised', not 'workers'"),
     ],
 )
 def test_options_that_cannot_be_used(options: dict[str, object], sentence: str) -> None:
     with pytest.raises(feddc.ConfigError) as error:
-        choose(job(dense()), 1, **options)  # type: ignore[arg-type]
+        choose(job(dense()), 1, 4, **options)  # type: ignore[arg-type]
     assert str(error.value) == sentence
 
 
+def test_a_device_that_is_not_there() -> None:
+    with pytest.raises(feddc.ConfigError, match=r"^device 'gpu' cannot be used: "):
+        choose(job(dense()), 1, 4, device="gpu")
+
+
+def test_small_dense_models_are_vectorised_whatever_the_machine() -> None:
+    choice = choose(job(dense()), 1, 4)
+    assert isinstance(choice.executor, Vectorised)
+    assert choice.reason.startswith("vectorised, because ")
+
+
 def test_a_short_run_does_not_start_workers() -> None:
-    choice = choose(job(with_buffers_and_noise()), visits=10, workers=2)
+    choice = choose(job(with_buffers_and_noise()), 2, 4)
     assert isinstance(choice.executor, InProcess)
     assert choice.reason.startswith("in-process, because the run is too short")
 
 
 def test_a_long_run_starts_workers() -> None:
-    choice = choose(job(with_buffers_and_noise()), visits=1e9, workers=2)
+    choice = choose(job(with_buffers_and_noise()), 10**9, 4, workers=2)
     choice.executor.close()
     assert isinstance(choice.executor, Workers)
     assert choice.reason == "2 worker processes, to train as many clients at a time"

@@ -124,7 +124,7 @@ def test_a_model_that_cannot_be_sent_runs_in_process() -> None:
         pass
 
     local = job(Local(3, 4), np.zeros((4, 3)))
-    choice = choose(local, visits=1e9, workers=2)
+    choice = choose(local, rounds=10**9, cohort=4, workers=2)
     assert isinstance(choice.executor, InProcess)
     assert choice.reason.startswith("in-process, because the model cannot be sent to worker processes: ")
     with pytest.raises(feddc.WorkerError, match="cannot be sent"):
@@ -138,13 +138,15 @@ def test_a_script_needs_no_main_guard_even_with_its_own_model_class(tmp_path: Pa
         "class Net(nn.Linear): pass\n"
         "federation = feddc.load('digits', clients=4)\n"
         "for model in nn.Linear(64, 10), Net(64, 10):\n"
-        "    options = dict(rounds=1, executor='workers', workers=2)\n"
+        "    options = {'rounds': 1, 'executor': 'workers', 'workers': 2}\n"
         "    simulation = feddc.Simulation(feddc.FedAvg(), model, federation, **options)\n"
         "    list(simulation.run())\n"
         "    print(simulation.executor_reason)\n"
     )
     done = subprocess.run(
-        [sys.executable, script], capture_output=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        [sys.executable, script],
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert done.stdout == b"2 worker processes, as asked\n"
     assert b"Net is defined in the script itself; move it to a module" in done.stderr

@@ -101,9 +101,9 @@ def train_client(job: Job, model: FlatModel, client: int, start: Start, correcti
 
 
 def one_row(correction: Correction) -> Correction:
-    """The correction of a client on its own: rows (1, P) as a vector, columns as numbers."""
+    """The correction of a client on its own, rows (1, P) as a vector and columns (1, 1) as numbers."""
     linear, prox, decay = correction
-    return Correction(None if linear is None else linear.squeeze(0), float(prox), float(decay))
+    return Correction(None if linear is None else linear.reshape(-1), float(prox), float(decay))
 
 
 def client_batches(job: Job, round: int, client: int, dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor]]:

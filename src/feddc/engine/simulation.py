@@ -111,7 +111,7 @@ class Simulation:
         self.buffers = initial.buffers()
         self.store = ClientStore(algorithm.init_client(self.server.model), len(federation))
         job = Job(model, federation, self.training, seed, self.steps if algorithm.fixed_steps else None)
-        self.executor, self.executor_reason = choose(job, rounds * self.cohorts.mean_size, executor, workers)
+        self.executor, self.executor_reason = choose(job, rounds, self.cohorts.mean_size, executor, workers, device)
         self._initial = model
 
     def run(self) -> Iterator[Record]:

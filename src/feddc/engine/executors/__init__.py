@@ -9,6 +9,18 @@ from __future__ import annotations
 from .base import Executor, Trained, chunk_size, one_thread
 from .choose import NAMES, choose, usable_cores
 from .in_process import InProcess
+from .vectorised import Vectorised
 from .workers import Workers
 
-__all__ = ["NAMES", "Executor", "InProcess", "Trained", "Workers", "choose", "chunk_size", "one_thread", "usable_cores"]
+__all__ = [
+    "NAMES",
+    "Executor",
+    "InProcess",
+    "Trained",
+    "Vectorised",
+    "Workers",
+    "choose",
+    "chunk_size",
+    "one_thread",
+    "usable_cores",
+]

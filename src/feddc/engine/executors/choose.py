@@ -9,18 +9,19 @@ from typing import NamedTuple
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from ...errors import WorkerError, check, check_count, unknown
+from ...errors import ConfigError, WorkerError, check, check_count, unknown
+from ..dense import dense_layers
 from ..local import Job
 from .base import Executor
 from .in_process import InProcess
+from .vectorised import Vectorised
 from .workers import Workers
 
-# A core of a plain machine, give or take a factor of two.
-FLOPS = 40e9
-STEP_SECONDS = 150e-6
-WORTH_STARTING = 5.0  # seconds: workers take one or two to start
-
 NAMES = ("auto", "in-process", "vectorised", "workers")
+
+SMALL_STEP = 2e6  # floating-point operations: below this a step is mostly overhead, which rows share
+WORTH_STARTING = 5.0  # seconds: workers take one or two to start
+FLOPS, STEP_SECONDS = 40e9, 150e-6  # a core of a plain machine, give or take a factor of two
 
 
 class Choice(NamedTuple):
@@ -29,29 +30,45 @@ class Choice(NamedTuple):
     """One sentence: what runs, and why."""
 
 
-def choose(job: Job, visits: float, name: str = "auto", workers: int | None = None) -> Choice:
-    """The executor called ``name``, or for "auto" the one that suits the job.
-
-    ``visits`` is how many times a client will be trained in the whole run, all clients together.
-    """
+def choose(
+    job: Job, rounds: int, cohort: float, name: str = "auto", workers: int | None = None, device: str = "auto"
+) -> Choice:
+    """The executor called ``name``, or for "auto" the one that suits ``rounds`` rounds of ``cohort`` clients."""
     if name not in NAMES:
         raise unknown("executor", name, NAMES)
+    place = find_device(device)
     if workers is not None:
         check_count("workers", workers)
         check(name in ("auto", "workers"), f"workers={workers} does not go with executor='{name}'")
+    if device not in ("auto", "cpu"):
+        check(name in ("auto", "vectorised"), f"device='{device}' needs executor='vectorised', not '{name}'")
     if name == "in-process":
         return Choice(InProcess(job), "in-process, as asked")
+    if name == "vectorised":
+        return Choice(Vectorised(job, place), f"vectorised on {place}, as asked")
     if name == "workers":
-        count = workers or usable_cores()
+        count = min(workers or usable_cores(), len(job.federation))
         return Choice(Workers(job, count), f"{_processes(count)}, as asked")
-    return _automatic(job, visits, workers)
+    if workers is None and place != "cpu":
+        try:
+            return Choice(Vectorised(job, place), f"vectorised, to use the {place} device")
+        except ConfigError as error:
+            check(device == "auto", f"device='{device}' cannot be used: {error}")
+            choice = _on_cpu(job, rounds, cohort, workers)
+            return Choice(choice.executor, f"{choice.reason}; {place} is not used: {error}")
+    return _on_cpu(job, rounds, cohort, workers)
 
 
-def _automatic(job: Job, visits: float, workers: int | None) -> Choice:
+def _on_cpu(job: Job, rounds: int, cohort: float, workers: int | None) -> Choice:
+    # Vectorised has bits of its own: whether it is taken must not depend on the machine.
+    if workers is None and cohort >= 2 and dense_layers(job.module) is not None and step_flops(job) <= SMALL_STEP:
+        return Choice(
+            Vectorised(job), "vectorised, because a step of this model is so small that clients should share it"
+        )
     count = min(workers or usable_cores(), len(job.federation))
     if count == 1:
         return Choice(InProcess(job), "in-process, because there is only one core, or one client, to use")
-    if visits * client_seconds(job) < WORTH_STARTING:
+    if rounds * cohort * client_seconds(job) < WORTH_STARTING:
         return Choice(InProcess(job), "in-process, because the run is too short to be worth starting worker processes")
     try:
         return Choice(Workers(job, count), f"{_processes(count)}, to train as many clients at a time")
@@ -59,12 +76,33 @@ def _automatic(job: Job, visits: float, workers: int | None) -> Choice:
         return Choice(InProcess(job), f"in-process, because {error}")
 
 
+def find_device(name: str) -> str:
+    """A device that can be used; for "auto" a GPU if there is one."""
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        torch.empty(1, device=name)
+    except (RuntimeError, AssertionError) as error:  # torch without CUDA asserts
+        reason = str(error).strip().partition("\n")[0]
+        raise ConfigError(f"device '{name}' cannot be used: {reason}") from error
+    return name
+
+
+def usable_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def step_flops(job: Job) -> float:
+    """Floating-point operations of one local step, roughly."""
+    samples = float(job.federation.sizes.mean())
+    return 3 * forward_flops(job) * min(job.training.batch_size or samples, samples)
+
+
 def client_seconds(job: Job) -> float:
     """A rough guess of what the training of an average client takes on one core."""
-    training, sizes = job.training, job.federation.sizes
-    steps = job.fixed_steps or training.nominal_steps(sizes)
-    samples = training.epochs * float(sizes.mean())
-    return steps * STEP_SECONDS + samples * 3 * forward_flops(job) / FLOPS
+    steps = job.fixed_steps or job.training.nominal_steps(job.federation.sizes)
+    return steps * (STEP_SECONDS + step_flops(job) / FLOPS)
 
 
 @torch.no_grad()
@@ -75,11 +113,6 @@ def forward_flops(job: Job) -> int:
     with FlopCounterMode(display=False) as counter:
         module(x.to(parameters[0].dtype) if x.is_floating_point() else x)
     return max(int(counter.get_total_flops()), 2 * sum(p.numel() for p in parameters))
-
-
-def usable_cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _processes(count: int) -> str:

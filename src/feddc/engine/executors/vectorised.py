@@ -1,0 +1,187 @@
+"""Many clients at once: their parameters are rows (K, P), and one operation makes a step of all of them.
+
+For models so small that a step is mostly overhead, and the way to use a GPU. Dense networks have their gradient written
+out (``dense.py``), others go through ``torch.func``. Every client takes the steps of the in-process kernel: rows are
+sorted by number of steps, so that those still at work are always the first ones, and a short batch is filled up with
+samples that count for nothing. Results agree with in-process to float tolerance.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...errors import ConfigError
+from ...models import Buffers, FlatModel
+from ...types import Correction, Rows
+from ..dense import DenseGradient, dense_layers
+from ..functional import FunctionalGradient
+from ..keys import generator
+from ..local import Evaluation, Job, Start, gradient_of, plan
+from .base import Correct, Trained, evaluate_block, one_thread, test_blocks, total
+
+GROUP = 256  # clients at a time: more of them save no more overhead, and take more memory
+
+
+class Vectorised:
+    """The clients of a cohort in step with each other, on ``device``."""
+
+    def __init__(self, job: Job, device: str = "cpu") -> None:
+        """Raises ConfigError, with the reason, if the model cannot be trained in rows."""
+        self.device = torch.device(device)
+        self.job = _moved(job, self.device)
+        self.model = FlatModel(self.job.module)
+        self._layers = dense_layers(job.module)
+        if self._layers is None:
+            check_rows(self.job)
+
+    def train(self, clients: Sequence[int], start: Start, correct: Correct) -> Trained:
+        params = start.model.new_empty(len(clients), start.model.numel())
+        with one_thread():
+            for first in range(0, len(clients), GROUP):
+                group = clients[first : first + GROUP]
+                params[first : first + GROUP] = self._train_group(group, start, correct(group))
+        floats, ints = (each.expand(len(clients), -1) for each in start.buffers)  # check_rows: training leaves them
+        return Trained(params, Buffers(floats, ints))
+
+    def evaluate(self, start: Start) -> Evaluation | None:
+        self.model.load(start.model, start.buffers)
+        with one_thread():
+            return total([evaluate_block(self.job, self.model, block) for block in test_blocks(self.job.federation)])
+
+    def close(self) -> None:
+        pass
+
+    @torch.no_grad()
+    def _train_group(self, clients: Sequence[int], start: Start, correction: Correction) -> Rows:
+        training, device = self.job.training, self.device
+        steps = _steps(self.job, start.round, clients)
+        order = steps.order
+        linear = None if correction.linear is None else correction.linear.expand(len(order), -1)[order].to(device)
+        prox, decay = (_column(part, len(order))[order].to(device, start.model.dtype) for part in correction[1:])
+        lr = training.lr_in(start.round)
+        shrink = 1 - lr * (training.weight_decay + decay)  # (K, 1)
+        params = start.model.to(device).repeat(len(clients), 1)  # (K, P)
+        grads = torch.empty_like(params)
+        active = 0
+        for step, (x, y, share) in enumerate(_batches(self.job, start, clients, steps)):
+            if steps.active[step] != active:  # clients with fewer steps are done: θ and g are the rows of the others
+                active = steps.active[step]
+                theta, g = params[:active], grads[:active]
+                add_gradient = self._gradient(theta, g)
+            if linear is None:
+                g.zero_()
+            else:
+                g.copy_(linear[:active])
+            add_gradient(x, y, share)
+            g.addcmul_(theta, prox[:active])
+            if training.clip_norm is not None:
+                norm = torch.linalg.vector_norm(g, dim=1, keepdim=True)  # (k, 1)
+                g.mul_((training.clip_norm / (norm + 1e-6)).clamp_(max=1.0))
+            theta.mul_(shrink[:active]).sub_(g, alpha=lr)
+        back = torch.empty_like(order)
+        back[order] = torch.arange(len(order))
+        return params.cpu()[back]
+
+    def _gradient(self, params: Rows, grads: Rows) -> DenseGradient | FunctionalGradient:
+        if self._layers is not None:
+            return DenseGradient(self._layers, params, grads)
+        return FunctionalGradient(self.job.module, params, grads)
+
+
+class _Steps(NamedTuple):
+    """The batches of a group, clients with the most steps first; T steps of at most B samples."""
+
+    order: Tensor
+    """(K,) the group's clients, sorted."""
+    active: list[int]
+    """(T,) how many clients take part in a step: the first ones."""
+    rows: NDArray[np.int64]
+    """(T, K, B) rows of the federation's data; a short batch repeats its last sample."""
+    length: NDArray[np.int64]
+    """(T, K) how many of them count."""
+
+
+def _steps(job: Job, round: int, clients: Sequence[int]) -> _Steps:
+    plans = [plan(job, round, client) for client in clients]
+    count = np.array([len(each) for each in plans])
+    order = np.argsort(-count, kind="stable")
+    size = max(int(np.diff(each.bounds).max()) for each in plans)
+    rows = np.zeros((count.max(), len(clients), size), dtype=np.int64)
+    length = np.ones((count.max(), len(clients)), dtype=np.int64)
+    for k, which in enumerate(order):
+        samples = job.federation.clients[clients[which]].numpy()[plans[which].order]
+        starts, lengths = plans[which].bounds[:-1, None], np.diff(plans[which].bounds)[:, None]
+        rows[: count[which], k] = samples[starts + np.minimum(np.arange(size), lengths - 1)]
+        length[: count[which], k] = lengths[:, 0]
+    active = (count[order] > np.arange(count.max())[:, None]).sum(axis=1).tolist()
+    return _Steps(torch.from_numpy(order), active, rows, length)
+
+
+def _batches(
+    job: Job, start: Start, clients: Sequence[int], steps: _Steps
+) -> Iterator[tuple[Tensor, Tensor, Tensor | float]]:
+    """For every step the samples (k, B, …), the labels (k, B), and what each sample counts for."""
+    x, y = job.federation.x, job.federation.y
+    index = torch.from_numpy(steps.rows).to(x.device)
+    labels = y[index]
+    size = index.shape[2]
+    working = np.arange(len(clients)) < np.array(steps.active)[:, None]
+    short = (steps.length < size) & working
+    counts = (np.arange(size) < steps.length[..., None]) / steps.length[..., None]
+    shares = torch.from_numpy(counts).to(x.device, start.model.dtype) if short.any() else None
+    augment = job.federation.augment
+    draws = [generator(job.seed, "augment", start.round, clients[each]) for each in steps.order]
+    for step, k in enumerate(steps.active):
+        batch = x.index_select(0, index[step, :k].view(-1)).view(k, size, *x.shape[1:])
+        if augment is not None:
+            for row, length, draw in zip(batch, steps.length[step], draws, strict=False):
+                row[:length] = augment(row[:length], draw)
+        yield batch, labels[step, :k], 1 / size if shares is None else shares[step, :k]
+
+
+def check_rows(job: Job) -> None:
+    """Refuse a model for which ``torch.func``, on padded rows, does not give the gradient that autograd gives."""
+    x, y = job.federation.x[:3], job.federation.y[:3]
+    plain = FlatModel(job.module)
+    rows, found = plain.params.repeat(2, 1), plain.grads.new_zeros(2, plain.grads.numel())
+    lengths = torch.tensor([[len(y)], [max(1, len(y) - 1)]])
+    share = ((torch.arange(len(y)) < lengths) / lengths).to(x.device, rows.dtype)
+    with torch.random.fork_rng(devices=[]):
+        try:
+            FunctionalGradient(job.module, rows, found)(torch.stack([x, x]), torch.stack([y, y]), share)
+        except Exception as error:  # torch.func has many ways to say that it cannot
+            reason = str(error).strip().partition("\n")[0]
+            raise ConfigError(f"torch.func cannot train the model in rows: {reason}") from error
+        before = [each.clone() for each in plain.module.buffers()]
+        plain.module.train()
+        for length, row in zip(lengths, found, strict=True):
+            plain.grads.zero_()
+            gradient_of(plain)(x[: int(length)], y[: int(length)])
+            if not torch.allclose(plain.grads, row, rtol=1e-3, atol=1e-5):
+                raise ConfigError("the model cannot be trained in rows: it draws at random or mixes a batch's samples")
+    if any(not torch.equal(a, b) for a, b in zip(before, plain.module.buffers(), strict=True)):
+        raise ConfigError("the model cannot be trained in rows: it changes its buffers during training")
+
+
+def _moved(job: Job, device: torch.device) -> Job:
+    """The job with module and data on the device, the data in the model's type."""
+    federation = job.federation
+    module = copy.deepcopy(job.module).to(device)
+    kind = FlatModel(module).params.dtype
+    x, *test = (
+        each.to(device, kind if each.is_floating_point() else None) for each in (federation.x, *(federation.test or ()))
+    )
+    held_out = (test[0], test[1]) if test else None
+    return replace(job, module=module, federation=replace(federation, x=x, y=federation.y.to(device), test=held_out))
+
+
+def _column(part: Tensor | float, rows: int) -> Tensor:
+    return part if isinstance(part, Tensor) else torch.full((rows, 1), part, dtype=torch.float64)
