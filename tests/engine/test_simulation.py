@@ -111,7 +111,7 @@ def test_a_client_trains_the_same_in_any_company(federation: feddc.Federation, m
     deltas = []
     for mask in ([[1, 0, 0, 0, 0]], [[1, 1, 1, 1, 1]]):
         simulation = feddc.Simulation(
-            feddc.FedDyn(), model, federation, rounds=1, cohorts=np.array(mask), training=FAST
+            feddc.FedDyn(), model, federation, rounds=1, cohorts=np.array(mask), training=FAST, executor="in-process"
         )
         simulation.step()
         deltas.append(simulation.store.gather([0]).drift)
