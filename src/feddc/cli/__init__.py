@@ -31,10 +31,11 @@ def cli() -> None:
 
 def main(args: list[str] | None = None) -> None:
     """The entry point of the `feddc` command."""
-    from . import data, listing, run, studies
+    from . import data, listing, resume, run, studies
 
     cli.add_command(run.run)
     cli.add_command(run.compare)
+    cli.add_command(resume.resume)
     cli.add_command(studies.reproduce)
     cli.add_command(studies.sweep)
     cli.add_command(listing.list_names)

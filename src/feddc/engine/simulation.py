@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ..algorithms import Algorithm, method_name
 from ..data import Federation
-from ..errors import ConfigError, DivergedError, check, check_count
+from ..errors import ConfigError, DivergedError, RunError, check, check_count
 from ..models import FlatModel
 from .cohorts import make_cohorts
-from .executors import choose
+from .executors import Vectorised, choose
 from .local import Job, LocalTraining, Start
 from .records import Record, Result
 from .rounds import run_round
+from .state import filled, named
 from .store import ClientStore
 
 
@@ -113,6 +114,7 @@ class Simulation:
         job = Job(model, federation, self.training, seed, self.steps if algorithm.fixed_steps else None)
         self.executor, self.executor_reason = choose(job, rounds, self.cohorts.mean_size, executor, workers, device)
         self._initial = model
+        self._between_rounds = True
 
     def run(self) -> Iterator[Record]:
         """The remaining rounds, one record each."""
@@ -125,6 +127,7 @@ class Simulation:
     def step(self) -> Record:
         """Run the next round."""
         began = time.perf_counter()
+        self._between_rounds = False
         self.round += 1
         cohort = self.cohorts.draw(self.seed, self.round).tolist()
         self.server, self.buffers, up, down = run_round(
@@ -141,7 +144,20 @@ class Simulation:
         )
         due = self.round % self.evaluate_every == 0 or self.round == self.rounds
         accuracy, loss = self.evaluate() if due else (None, None)
+        self._between_rounds = True
         return Record(self.round, accuracy, loss, tuple(cohort), up, down, time.perf_counter() - began)
+
+    def state(self) -> dict[str, Tensor]:
+        """Server and buffers as named tensors. With ``round`` and the rows of ``store`` it is all there is to keep."""
+        if not self._between_rounds:  # some clients may have moved on and others not
+            raise RunError(f"round {self.round} was not finished, so its state cannot be kept")
+        return named("server", self.server) | named("buffers", self.buffers)
+
+    def restore(self, round: int, tensors: Mapping[str, Tensor]) -> None:
+        """Go on after ``round`` from what ``state`` gave then; the rows of the clients go into ``store``."""
+        self.server = filled("server", self.server, tensors)
+        self.buffers = filled("buffers", self.buffers, tensors)
+        self.round = round
 
     def evaluate(self) -> tuple[float | None, float | None]:
         """Accuracy and loss of the global model on the test set, if there is one."""
@@ -152,6 +168,11 @@ class Simulation:
         if loss != loss or loss == float("inf"):
             raise DivergedError(method_name(self.algorithm), self.round)
         return found.correct / found.samples, loss
+
+    @property
+    def arithmetic(self) -> str:
+        """Whose rounding this is: simulations with the same word here give the same bits."""
+        return f"vectorised on {self.executor.device}" if isinstance(self.executor, Vectorised) else "plain"
 
     def module(self) -> nn.Module:
         """A copy of the user's module with the current global weights and buffers."""
