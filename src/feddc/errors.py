@@ -39,15 +39,15 @@ class RunError(FedDCError):
 
 
 class DivergedError(FedDCError):
-    """Training produced NaN or Inf; the bad numbers were not averaged into the model."""
+    """Training produced NaN, Inf or absurd numbers, which were not averaged into the model."""
 
     exit_code = 1
 
-    def __init__(self, method: str, round: int, client: int | None = None) -> None:
-        self.method, self.round, self.client = method, round, client
+    def __init__(self, method: str, round: int, client: int | None = None, what: str = "NaN or Inf") -> None:
+        self.method, self.round, self.client, self.what = method, round, client, what
         who = "the global model" if client is None else f"client {client}"
         super().__init__(
-            f"{method} diverged: {who} has NaN or Inf in round {round}; "
+            f"{method} diverged: {who} has {what} in round {round}; "
             "try a smaller learning rate, a smaller clip norm, or a larger alpha"
         )
 

@@ -29,7 +29,7 @@ def normed(shape: tuple[int, ...], classes: int) -> nn.Module:
     return nn.Sequential(nn.Linear(shape[0], 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, classes))
 
 
-class Crash(Exception):
+class CrashError(Exception):
     """Stands for whatever ends a process."""
 
 
@@ -42,7 +42,7 @@ def run(chosen: Config, out: Path, crash_after: int | None = None, said: list[st
 
     def on_record(record: Record) -> None:
         if record.round == crash_after:
-            raise Crash
+            raise CrashError
 
     here, resume = ready(chosen, out)
     say = (said if said is not None else []).append
@@ -52,7 +52,7 @@ def run(chosen: Config, out: Path, crash_after: int | None = None, said: list[st
 def interrupted(chosen: Config, out: Path, *rounds: int) -> None:
     """Leave a run in ``out`` that was ended after each of these rounds."""
     for each in rounds:
-        with pytest.raises(Crash):
+        with pytest.raises(CrashError):
             run(chosen, out, each)
 
 

@@ -79,6 +79,8 @@ class Display:
         self.done = max(self.done, sum(list(self.plan.values())[: place + 1]))
         summary = outcome.summary()
         note = "diverged" if outcome.error else f"best {summary['best_accuracy'] or 0:.2%}"
+        if summary["rejected"]:
+            note += f", {summary['rejected']} updates rejected"
         if label in self.tasks:  # else it had ended before
             self.progress.update(self.tasks[label], note=note, visible=keep)
         if not keep:

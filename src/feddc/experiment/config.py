@@ -49,6 +49,8 @@ class Config:
     executor: str = _option("auto", "who trains the clients: in-process, workers, vectorised, or auto")
     workers: int | None = _option(None, "worker processes  [default: one for each core]")
     device: str = _option("auto", "where the vectorised executor computes")
+    dropout: float = _option(0.0, "probability with which a client of the cohort never answers")
+    on_bad_update: str = _option("stop", "an update that is NaN, Inf or absurd: stop the run, or reject the update")
     checkpoint: str = _option("auto", "how often: every 10 (rounds), 5min, off, or auto: at most 2 % of the time")
 
     def __post_init__(self) -> None:
@@ -98,7 +100,7 @@ _NO_MATTER: dict[str, Any] = {
     "target": 0.5,
     "checkpoint": "auto",
 }
-_ADDED = ("checkpoint",)
+_ADDED = ("dropout", "on_bad_update", "checkpoint")
 
 FIELDS = {field.name: field for field in dataclasses.fields(Config)}
 _TYPES = typing.get_type_hints(Config)

@@ -27,7 +27,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_model
 from torch import nn
 
-from ..engine import Record, Simulation
+from ..engine import Record, Rejected, Simulation
 from ..errors import RunError
 from .checkpoint import Checkpoints, DamagedError
 from .config import Config, result_digest, to_toml
@@ -189,7 +189,10 @@ def read_records(path: Path) -> tuple[Record, ...]:
     try:
         for line in path.read_text(encoding="utf-8").splitlines():
             values = json.loads(line)
-            records.append(Record(**values | {"participants": tuple(values["participants"])}))
+            values["participants"] = tuple(values["participants"])
+            values["rejected"] = tuple(Rejected(**each) for each in values.get("rejected", ()))
+            values["dropped"] = tuple(values.get("dropped", ()))
+            records.append(Record(**values))
     except OSError as error:
         raise RunError(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError) as error:

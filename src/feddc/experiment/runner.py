@@ -7,12 +7,13 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ..algorithms import make_method
 from ..data import Federation, load
 from ..engine import LocalTraining, Record, Simulation
 from ..engine.records import best_accuracy, bytes_to, rounds_to
+from ..engine.rounds import OnBadUpdate
 from ..errors import DivergedError, FedDCError, RunError, StoppedError, StorageError, WorkerError
 from ..models import make_model
 from .config import Config, from_toml
@@ -42,6 +43,7 @@ class Outcome:
             "target": self.config.target,
             "rounds_to_target": rounds_to(self.records, self.config.target),
             "bytes_to_target": bytes_to(self.records, self.config.target),
+            "rejected": sum(len(r.rejected) for r in self.records),
             "bytes_up": sum(r.bytes_up for r in self.records),
             "bytes_down": sum(r.bytes_down for r in self.records),
             "seconds": round(sum(r.seconds for r in self.records), 3),
@@ -76,6 +78,8 @@ def prepare(config: Config, federation: Federation | None = None, data_dir: Path
         executor=config.executor,
         workers=config.workers,
         device=config.device,
+        dropout=config.dropout,
+        on_bad_update=cast(OnBadUpdate, config.on_bad_update),  # checked there
     )
 
 
