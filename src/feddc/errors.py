@@ -86,10 +86,11 @@ def check_number(name: str, value: float, low: float, high: float = math.inf, *,
     check(good, f"{name} must be {wanted}, not {value!r}")
 
 
-def check_count(name: str, value: int, low: int = 1) -> None:
-    """Raise ConfigError unless ``value`` is a whole number, ``low`` or more."""
+def check_count(name: str, value: int, low: int = 1, high: int = 2**63 - 1) -> None:
+    """Raise ConfigError unless ``value`` is a whole number, ``low`` or more and ``high`` at most."""
     good = isinstance(value, int) and not isinstance(value, bool) and value >= low
     check(good, f"{name} must be a whole number, {low} or more, not {value!r}")
+    check(value <= high, f"{name} must be at most {high}, not {value}")
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> ConfigError:

@@ -48,6 +48,8 @@ def main(args: list[str] | None = None) -> None:
         _end(str(error), error.exit_code)
     except OSError as error:
         _end(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", 1)
+    except MemoryError as error:
+        _end(f"there is not enough memory: {error}", 1)
     except (KeyboardInterrupt, click.Abort):
         _end("interrupted", 130)
     sys.exit(code if isinstance(code, int) else 0)

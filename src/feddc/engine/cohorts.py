@@ -101,4 +101,5 @@ def make_cohorts(
         return FixedSize(clients, cohort_size)
     p = 1.0 if participation is None else participation
     check_number("participation", p, 0, 1, above=True)
+    check(p * clients >= 1e-3, f"participation is {p:g}: of {clients} clients hardly ever one would join a round")
     return Bernoulli(clients, p)

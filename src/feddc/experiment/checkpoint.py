@@ -26,7 +26,7 @@ from torch import Tensor
 
 from ..engine import Simulation
 from ..errors import RunError
-from .disk import digest, write_whole
+from .disk import digest, sync_folder, write_whole
 
 FORMAT = 2
 KEPT = 2
@@ -72,6 +72,7 @@ class Checkpoints:
                 fresh.append(Segment(name, self._save(name, state), frozenset(clients)))
             server = f"server-{round:08}.safetensors"
             files = {server: self._save(server, tensors)} | {each.name: each.sha256 for each in (*kept, *fresh)}
+            sync_folder(self.folder)  # before the manifest that stands on them
             content = {"format": FORMAT, "round": round, "server": server, "files": files, **about}
             write_whole(self.folder / _manifest(round), _signed(content))
         except BaseException:
@@ -151,7 +152,7 @@ class Checkpoints:
 
     def _save(self, name: str, tensors: Mapping[str, Tensor]) -> str:
         content = safetensors.torch.save({key: value.contiguous() for key, value in tensors.items()})
-        write_whole(self.folder / name, content)
+        write_whole(self.folder / name, content, lasting=False)
         return hashlib.sha256(content).hexdigest()
 
     def _rounds(self) -> list[int]:

@@ -10,8 +10,11 @@ PART = ".part"
 """The ending of a file or folder that is not whole yet."""
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file so that it is there whole or not at all: temporary file, fsync, rename, fsync of the folder."""
+def write_whole(path: Path, content: str | bytes, *, lasting: bool = True) -> None:
+    """Write a file so that it is there whole or not at all: temporary file, fsync, rename, fsync of the folder.
+
+    Without ``lasting`` the last step is left to the caller, who has more files to write before it.
+    """
     part = path.with_name(path.name + PART)
     try:
         with part.open("wb") as file:
@@ -22,7 +25,8 @@ def write_whole(path: Path, content: str | bytes) -> None:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    if lasting:
+        sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:

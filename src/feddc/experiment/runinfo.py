@@ -24,11 +24,12 @@ Status = Literal["nothing", "under way", "format 1", "ended"]
 
 def status(path: Path) -> Status:
     """What a directory holds. A run of format 1 that has not ended has no checkpoints to go on from."""
+    there = {name for name in ("config.toml", "run.json", "records.jsonl", "checkpoint") if (path / name).exists()}
     if (path / "summary.json").is_file():
         return "ended"
-    if not (path / "config.toml").is_file():
+    if not there:
         return "nothing"
-    return "under way" if (path / "run.json").is_file() or not (path / "records.jsonl").is_file() else "format 1"
+    return "format 1" if there == {"config.toml", "records.jsonl"} else "under way"
 
 
 def ready(config: Config, path: Path) -> tuple[Config, bool]:
@@ -38,7 +39,7 @@ def ready(config: Config, path: Path) -> tuple[Config, bool]:
     """
     if status(path) != "under way":
         return config, False
-    if not (path / "run.json").is_file():  # killed before it began
+    if not any((path / name).exists() for name in ("run.json", "records.jsonl")):  # killed before it began
         return config, True
     arithmetic = read_info(path)["arithmetic"]
     if arithmetic.startswith("vectorised on "):

@@ -87,7 +87,7 @@ def find_device(name: str) -> str:
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
-        torch.empty(1, device=name)
+        torch.zeros(1, device=name).item()  # "meta" can be written to, but not read
     except (RuntimeError, AssertionError) as error:  # torch without CUDA asserts
         reason = str(error).strip().partition("\n")[0]
         raise ConfigError(f"device '{name}' cannot be used: {reason}") from error
