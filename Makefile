@@ -1,16 +1,20 @@
 # make demo   sets up .venv and runs the main comparison
 # make test   sets up .venv and runs lint, types and tests
+# make torture  kills, damages and misuses runs for half an hour or so; docs/reliability.md says what came of it
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo test torture lint clean
 
 demo: $(VENV)/ready
 	$(BIN)/feddc compare
 
 test: $(VENV)/ready lint
 	$(BIN)/pytest
+
+torture: $(VENV)/ready
+	$(BIN)/python -m tests.torture --runs 72 --kills 6 --inputs 5000 --damaged 1000 --cost
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .
