@@ -6,20 +6,24 @@ BIN := $(VENV)/bin
 
 .PHONY: demo test lint clean
 
-demo: $(VENV)/ready
+demo: $(VENV)/installed
 	$(BIN)/feddc compare
 
-test: $(VENV)/ready lint
+test: $(VENV)/dev lint
 	$(BIN)/pytest
 
-lint: $(VENV)/ready
+lint: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-$(VENV)/ready: pyproject.toml constraints.txt
+$(VENV)/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "feddc needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/dev: $(VENV)/installed
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
 	@touch $@
 

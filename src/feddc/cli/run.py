@@ -29,7 +29,7 @@ def run(out: Path | None, config: Path | None, data_dir: Path | None, quiet: boo
 
     simulation = prepare(chosen, data_dir=data_dir)
     out = out or _default_out(chosen.method.partition(":")[0])
-    label = chosen.method
+    [label] = _labels([chosen])
     with Display({label: chosen.rounds}, quiet) as display:
         display.say(describe(chosen))
         display.say(f"executor: {simulation.executor_reason}")
