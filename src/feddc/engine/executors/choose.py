@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import ConfigError, WorkerError, check, check_count, unknown
-from ..dense import dense_layers
 from ...models import FlatModel
+from ..dense import dense_layers
 from ..local import Job, evaluate
 from .base import Executor
 from .in_process import InProcess
