@@ -20,7 +20,7 @@ def main(clients: int, rounds: int) -> None:
     x = rng.standard_normal((clients * SAMPLES, 30), dtype=np.float32)
     y = rng.permutation(clients * SAMPLES) % 5
     model = feddc.make_model("linear", (30,), 5)  # 155 parameters; imports what there is to import
-    before = _memory("VmRSS")
+    before = _memory()
     federation = feddc.Federation.from_arrays(x, y, sizes=[SAMPLES] * clients)
     training = feddc.LocalTraining(epochs=5, batch_size=5)
     cohort = min(COHORT, clients)
@@ -28,11 +28,11 @@ def main(clients: int, rounds: int) -> None:
         feddc.simulate(feddc.FedDC(), model, federation, rounds=rounds, cohort_size=cohort, training=training)
     )
     seconds = statistics.median(record.seconds for record in records[len(records) // 10 :])
-    json.dump({"clients": clients, "seconds": seconds, "megabytes": _memory("VmHWM") - before}, sys.stdout)
+    json.dump({"clients": clients, "seconds": seconds, "megabytes": _memory() - before}, sys.stdout)
 
 
-def _memory(field: str) -> float:
-    """Resident memory of this process, now (VmRSS) or at its highest (VmHWM), in MB; NaN where there is no /proc."""
+def _memory() -> float:
+    """Resident memory of this process in MB; NaN where there is no /proc."""
     status = Path("/proc/self/status")
     lines = status.read_text().splitlines() if status.exists() else []
-    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith(field)), float("nan"))
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS")), float("nan"))

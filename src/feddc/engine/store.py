@@ -10,6 +10,7 @@ import errno
 import mmap
 import os
 import tempfile
+import weakref
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -84,6 +85,7 @@ class FileTable:
         self._field = field[:0].clone()
         self._width, self._bytes = field.numel(), field.nbytes
         self._file = tempfile.TemporaryFile(prefix="feddc-", buffering=0)  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
         self._file.truncate(clients * self._bytes)
 
     def read(self, clients: Sequence[int]) -> Rows:
