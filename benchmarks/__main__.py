@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,13 @@ def main(arguments: list[str] | None = None) -> None:
 
     console = Console()
     machine = Machine(1 if options.smoke else usable_cores())
-    results: dict[str, Any] = {"machine": _machine(), "repeats": options.repeats, "rows": [], "many": []}
+    results: dict[str, Any] = {
+        "machine": _machine(),
+        "load": [_load()],
+        "repeats": options.repeats,
+        "rows": [],
+        "many": [],
+    }
     with console.status("starting") as status:
         for name in chosen:
             if name != MANY:
@@ -51,9 +58,16 @@ def main(arguments: list[str] | None = None) -> None:
                 results["many"].append(many_clients(count, rounds))
             console.print(_many_table(results["many"]))
     machine.close()
+    results["load"].append(_load())
+    console.print("load average at the start and at the end: {:.1f}, {:.1f}".format(*results["load"]))
     if options.json:
         options.json.write_text(json.dumps(results, indent=2) + "\n")
         console.print(f"written to {options.json}")
+
+
+def _load() -> float:
+    """The one-minute load average: far above 0 at the start, other work took part of the cores."""
+    return os.getloadavg()[0]
 
 
 def _machine() -> str:

@@ -110,13 +110,16 @@ def measure(name: str, repeats: int, smoke: bool, machine: Machine, say: Callabl
         say(f"{name}: turn {turn} of {repeats}")
         floor_steps.append(flops / machine.flops(0.01 if smoke else 0.5))
         for each in threads:
-            clients = 1 if turn == 0 or smoke else min(4, workload.cohort)
+            clients = 1 if turn == 0 or smoke else min(2, workload.cohort)
             plain_steps[each].append(plain.seconds_per_step(workload, clients, each))
         for executor, contestant in ours.items():
             rounds[executor].append(contestant.round())
     for contestant in ours.values():
         contestant.watch.close()
-    rows = [Row(name, f"{PLAIN}, {each} threads", Spread.of(plain_steps[each][1:])) for each in threads]
+    rows = [
+        Row(name, f"{PLAIN}, {each} thread{'s' if each > 1 else ''}", Spread.of(plain_steps[each][1:]))
+        for each in threads
+    ]
     for executor, found in rounds.items():
         rows.append(Row(name, executor, *(Spread.of(column) for column in zip(*found[1:], strict=True))))
     return [*rows, Row(name, "floor", Spread.of(floor_steps[1:]))]
