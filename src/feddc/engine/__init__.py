@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .local import LocalTraining
-from .records import Record, Result
+from .records import Record, Rejected, Result
 from .simulation import Simulation, simulate, train
 
-__all__ = ["LocalTraining", "Record", "Result", "Simulation", "simulate", "train"]
+__all__ = ["LocalTraining", "Record", "Rejected", "Result", "Simulation", "simulate", "train"]
