@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .algorithms.scaffold import Scaffold
     from .algorithms.server import SGD, Adagrad, Adam, Yogi
     from .data import Federation, load
-    from .engine import LocalTraining, Record, Result, Simulation, simulate, train
+    from .engine import Callback, Drift, LocalTraining, Record, Result, Simulation, simulate, train
     from .errors import ConfigError, DataError, DivergedError, FedDCError, RunError, WorkerError
     from .models import make_model
     from .types import Cohort, Correction, LocalResult
@@ -35,7 +35,7 @@ _HOMES = {
     "algorithms.scaffold": ["Scaffold"],
     "algorithms.server": ["SGD", "Adagrad", "Adam", "Yogi"],
     "data": ["Federation", "load"],
-    "engine": ["LocalTraining", "Record", "Result", "Simulation", "simulate", "train"],
+    "engine": ["Callback", "Drift", "LocalTraining", "Record", "Result", "Simulation", "simulate", "train"],
     "errors": ["ConfigError", "DataError", "DivergedError", "FedDCError", "RunError", "WorkerError"],
     "models": ["make_model"],
     "types": ["Cohort", "Correction", "LocalResult"],
@@ -45,11 +45,13 @@ __all__ = [
     "SGD",
     "Adagrad",
     "Adam",
+    "Callback",
     "Cohort",
     "ConfigError",
     "Correction",
     "DataError",
     "DivergedError",
+    "Drift",
     "FedAdagrad",
     "FedAdam",
     "FedAvg",

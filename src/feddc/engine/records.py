@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from .drift import Drift
+
 
 @dataclass(frozen=True)
 class Record:
@@ -22,6 +24,8 @@ class Record:
     bytes_down: int
     """What the server sent to the cohort in this round."""
     seconds: float
+    drift: Drift | None = None
+    """How far the clients were from the global model and from each other; None without diagnostics."""
 
 
 @dataclass(frozen=True)

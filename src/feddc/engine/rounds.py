@@ -12,6 +12,7 @@ from ..algorithms import Algorithm, method_name
 from ..errors import DivergedError
 from ..models import Buffers
 from ..types import Cohort, Correction, LocalResult
+from .drift import DriftMeter
 from .executors import Executor, Trained, chunk_size, one_thread
 from .local import Start
 from .store import ClientStore
@@ -40,8 +41,9 @@ def run_round(
     round: int,
     steps: int,
     lr: float,
+    meter: DriftMeter | None = None,
 ) -> RoundResult:
-    """Run one round with this cohort; ``weights`` is the column of ω_i of all clients."""
+    """Run one round with this cohort; ``weights`` is the column of ω_i of all clients, ``meter`` looks on."""
     sent = algorithm.broadcast(server)
     start = Start(round, server.model, buffers)
     size = max(1, CACHED_BYTES // server.model.nbytes)
@@ -58,7 +60,10 @@ def run_round(
             for clients, params, floats, ints in rows:
                 weight = weights[clients]  # (k, 1)
                 local = LocalResult(params - server.model, steps, lr)
-                upload, state = algorithm.upload(sent, store.gather(clients), local, weight)
+                before = store.gather(clients)
+                if meter is not None:
+                    meter.add(local.delta, before)
+                upload, state = algorithm.upload(sent, before, local, weight)
                 store.scatter(clients, state)
                 sums.add(upload, Buffers(floats, ints), weight)
         mean, mean_weight, buffers = sums.means(len(cohort), buffers)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -14,7 +15,9 @@ from ..algorithms import Algorithm, method_name
 from ..data import Federation
 from ..errors import ConfigError, DivergedError, check, check_count
 from ..models import FlatModel
+from .callbacks import Callback
 from .cohorts import make_cohorts
+from .drift import DriftMeter
 from .executors import choose
 from .local import Job, LocalTraining, Start
 from .records import Record, Result
@@ -37,6 +40,8 @@ def simulate(
     executor: str = "auto",
     workers: int | None = None,
     device: str = "auto",
+    diagnostics: bool = True,
+    callbacks: Sequence[Callback] = (),
 ) -> Iterator[Record]:
     """Run ``rounds`` rounds of federated training and yield a record after each.
 
@@ -47,6 +52,9 @@ def simulate(
 
     ``executor`` is who trains the clients: "in-process", "workers" (as many processes as ``workers`` says, or one for
     each core), "vectorised" (many clients at once, on ``device``), or "auto". A seed gives the same batches with each.
+
+    ``diagnostics`` measures the clients' drift in every round (``Record.drift``). ``callbacks`` are told of the start,
+    of every record, and of the end: see ``Callback``.
     """
     simulation = Simulation(
         algorithm,
@@ -62,6 +70,8 @@ def simulate(
         executor=executor,
         workers=workers,
         device=device,
+        diagnostics=diagnostics,
+        callbacks=callbacks,
     )
     return simulation.run()
 
@@ -95,6 +105,8 @@ class Simulation:
         executor: str = "auto",
         workers: int | None = None,
         device: str = "auto",
+        diagnostics: bool = True,
+        callbacks: Sequence[Callback] = (),
     ) -> None:
         check_count("rounds", rounds)
         check_count("seed", seed, 0)
@@ -112,21 +124,28 @@ class Simulation:
         self.store = ClientStore(algorithm.init_client(self.server.model), len(federation))
         job = Job(model, federation, self.training, seed, self.steps if algorithm.fixed_steps else None)
         self.executor, self.executor_reason = choose(job, rounds, self.cohorts.mean_size, executor, workers, device)
+        self.diagnostics, self.callbacks = diagnostics, list(callbacks)
         self._initial = model
 
     def run(self) -> Iterator[Record]:
         """The remaining rounds, one record each."""
-        try:
+        with contextlib.ExitStack() as ending:
+            ending.callback(self.executor.close)
+            for each in self.callbacks:
+                each.on_start(self)
+                ending.callback(each.on_end)
             while self.round < self.rounds:
-                yield self.step()
-        finally:
-            self.executor.close()
+                record = self.step()
+                for each in self.callbacks:
+                    each.on_record(record)
+                yield record
 
     def step(self) -> Record:
         """Run the next round."""
         began = time.perf_counter()
         self.round += 1
         cohort = self.cohorts.draw(self.seed, self.round).tolist()
+        meter = DriftMeter() if self.diagnostics else None
         self.server, self.buffers, up, down = run_round(
             self.algorithm,
             self.server,
@@ -138,10 +157,12 @@ class Simulation:
             self.round,
             self.steps,
             self.training.lr,
+            meter,
         )
         due = self.round % self.evaluate_every == 0 or self.round == self.rounds
         accuracy, loss = self.evaluate() if due else (None, None)
-        return Record(self.round, accuracy, loss, tuple(cohort), up, down, time.perf_counter() - began)
+        drift = None if meter is None else meter.result()
+        return Record(self.round, accuracy, loss, tuple(cohort), up, down, time.perf_counter() - began, drift)
 
     def evaluate(self) -> tuple[float | None, float | None]:
         """Accuracy and loss of the global model on the test set, if there is one."""

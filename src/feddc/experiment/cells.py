@@ -38,7 +38,8 @@ class Cell:
     def key(self) -> str:
         """A directory name that changes with every setting that changes the result."""
         config = replace(self.config, executor="auto", workers=None, device="auto", target=0.5)
-        digest = hashlib.sha256(to_toml(config).encode()).hexdigest()[:8]
+        lines = [line for line in to_toml(config).splitlines(keepends=True) if not line.startswith("diagnostics ")]
+        digest = hashlib.sha256("".join(lines).encode()).hexdigest()[:8]
         words = f"{config.data}-{config.split or 'own'}-{config.clients}-{config.method}-s{config.seed}"
         return f"{re.sub(r'[^A-Za-z0-9.=+-]+', '_', words)}-{digest}"
 

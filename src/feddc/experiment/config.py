@@ -47,6 +47,7 @@ class Config:
     executor: str = _option("auto", "who trains the clients: in-process, workers, vectorised, or auto")
     workers: int | None = _option(None, "worker processes  [default: one for each core]")
     device: str = _option("auto", "where the vectorised executor computes")
+    diagnostics: bool = _option(True, "measure the clients' drift in every round")
 
     def __post_init__(self) -> None:
         check_count("clients", self.clients)
@@ -143,9 +144,14 @@ def to_toml(config: Config) -> str:
         if value is None and FIELDS[key].default is None:
             continue  # absent means the same
         text = "none" if value is None else value
-        quoted = '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' if isinstance(text, str) else repr(text)
-        lines.append(f"{key} = {quoted}\n")
+        lines.append(f"{key} = {_quoted(text)}\n")
     return "".join(lines)
+
+
+def _quoted(value: Any) -> str:
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
 def _typed(key: str, value: Any) -> Any:
@@ -162,4 +168,4 @@ def _typed(key: str, value: Any) -> Any:
 
 
 def _noun(kind: Any) -> str:
-    return {int: "a whole number", float: "a number", str: "a text"}.get(kind, str(kind))
+    return {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}.get(kind, str(kind))

@@ -1,4 +1,13 @@
-"""A run directory: ``config.toml``, ``records.jsonl``, ``summary.json`` and ``model.safetensors``."""
+"""A run directory.
+
+| file | written | holds |
+|---|---|---|
+| config.toml | at the start | the full configuration |
+| split.json | at the start | how many samples of each class each client holds |
+| records.jsonl | as it goes | a line per round |
+| model.safetensors | at the end | the trained model |
+| summary.json | last | the run in a few numbers; it says that the run is whole |
+"""
 
 from __future__ import annotations
 
@@ -10,20 +19,24 @@ from typing import Any, TextIO
 
 from torch import nn
 
-from ..engine import Record
+from ..data import Federation
+from ..engine import Drift, Record
 from ..errors import RunError
 from .config import Config, to_toml
 
 FORMAT = 1
+RECORD_FIELDS = {field.name for field in dataclasses.fields(Record)}
 
 
 class RunDir:
     """Writes a run as it goes; refuses a directory that holds anything already."""
 
-    def __init__(self, path: Path, config: Config) -> None:
+    def __init__(self, path: Path, config: Config, federation: Federation) -> None:
         claim(path)
         self.path = path
         write_whole(path / "config.toml", to_toml(config))
+        split = {"format": FORMAT, "counts": federation.label_counts().tolist()}
+        write_whole(path / "split.json", json.dumps(split) + "\n")
         self._records: TextIO = (path / "records.jsonl").open("w", encoding="utf-8")
 
     def add(self, record: Record) -> None:
@@ -73,6 +86,10 @@ def read_records(path: Path) -> tuple[Record, ...]:
     try:
         for line in path.read_text(encoding="utf-8").splitlines():
             values = json.loads(line)
+            if strange := set(values) - RECORD_FIELDS:
+                raise RunError(f"{path} was written by another version of feddc: its records have '{min(strange)}'")
+            drift = values.get("drift")
+            values |= {"drift": None if drift is None else Drift.from_json(drift)}
             records.append(Record(**values | {"participants": tuple(values["participants"])}))
     except OSError as error:
         raise RunError(f"cannot read {path}: {error.strerror}") from None

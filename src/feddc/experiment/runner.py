@@ -72,6 +72,7 @@ def prepare(config: Config, federation: Federation | None = None, data_dir: Path
         executor=config.executor,
         workers=config.workers,
         device=config.device,
+        diagnostics=config.diagnostics,
     )
 
 
@@ -82,7 +83,7 @@ def federation_of(config: Config, data_dir: Path | None = None) -> Federation:
 
 def execute(config: Config, simulation: Simulation, out: Path, on_record: Callable[[Record], None]) -> Outcome:
     """Run to the end, writing ``out`` as it goes. A run that diverges ends with its error in the outcome."""
-    run = RunDir(out, config)
+    run = RunDir(out, config, simulation.federation)
     records: list[Record] = []
     error = None
     try:
