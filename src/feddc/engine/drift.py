@@ -38,7 +38,8 @@ class Drift:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Drift:
         """The inverse of ``dataclasses.asdict`` after a journey through JSON, which has no tuples."""
-        return cls(**{key: tuple(each) if isinstance(each, list) else each for key, each in values.items()})
+        fields: dict[str, Any] = {k: tuple(each) if isinstance(each, list) else each for k, each in values.items()}
+        return cls(**fields)
 
 
 class DriftMeter:
