@@ -31,12 +31,13 @@ def cli() -> None:
 
 def main(args: list[str] | None = None) -> None:
     """The entry point of the `feddc` command."""
-    from . import data, listing, run, studies
+    from . import data, listing, report, run, studies
 
     cli.add_command(run.run)
     cli.add_command(run.compare)
     cli.add_command(studies.reproduce)
     cli.add_command(studies.sweep)
+    cli.add_command(report.report)
     cli.add_command(listing.list_names)
     cli.add_command(data.data)
     try:

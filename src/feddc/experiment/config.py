@@ -94,7 +94,7 @@ _TYPES = typing.get_type_hints(Config)
 
 def resolve(given: Mapping[str, Any]) -> Config:
     """A full configuration from the keys that were given, as text or values; the data set fills in what is usual."""
-    values = {key: _typed(key, value) for key, value in given.items() if key not in SHORTHANDS}
+    values = {key: typed(key, value) for key, value in given.items() if key not in SHORTHANDS}
     shorthands = {key: specs.convert(key, float, str(given[key])) for key in SHORTHANDS if given.get(key) is not None}
     data = str(values.get("data", Config.data)).partition(":")[0]
     usual = dict(DATA_DEFAULTS.get(data, {}))
@@ -154,7 +154,8 @@ def _quoted(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
-def _typed(key: str, value: Any) -> Any:
+def typed(key: str, value: Any) -> Any:
+    """The value of a key in its own type, from text or from a value of TOML."""
     if key not in FIELDS:
         raise unknown("key", key, [*FIELDS, *SHORTHANDS])
     kind = _TYPES[key]

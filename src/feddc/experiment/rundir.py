@@ -22,7 +22,7 @@ from torch import nn
 from ..data import Federation
 from ..engine import Drift, Record
 from ..errors import RunError
-from .config import Config, to_toml
+from .config import FIELDS, Config, read_toml, to_toml, typed
 
 FORMAT = 1
 RECORD_FIELDS = {field.name for field in dataclasses.fields(Record)}
@@ -78,6 +78,25 @@ def write_whole(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     part.replace(path)
+
+
+def read_config(path: Path) -> Config:
+    """The configuration of a run, as it was written: nothing is filled in from the data set's usual settings."""
+    return Config(**{key: typed(key, value) for key, value in read_toml(path, FIELDS).items()})
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """``summary.json`` or ``split.json``, refused if another version of feddc wrote it."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise RunError(f"{path} is not a JSON file: {error}") from None
+    found = content.get("format") if isinstance(content, dict) else None
+    if found != FORMAT:
+        raise RunError(f"{path} was written by another version of feddc: its format is {found}, not {FORMAT}")
+    return dict(content)
 
 
 def read_records(path: Path) -> tuple[Record, ...]:
