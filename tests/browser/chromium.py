@@ -13,6 +13,7 @@ from typing import Any
 
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.support.wait import WebDriverWait
 
 FLAGS = (
     "--headless",
@@ -51,10 +52,15 @@ class Browser:
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
         self.driver.get(page if isinstance(page, str) else page.as_uri())
+        self.wait("document.body.dataset.ready === 'yes'")
 
     def run(self, script: str, *args: Any) -> Any:
         """The value of a JavaScript expression."""
         return self.driver.execute_script(f"return ({script})", *args)
+
+    def wait(self, script: str, seconds: float = 30) -> None:
+        """Until a JavaScript expression is true."""
+        WebDriverWait(self.driver, seconds, poll_frequency=0.1).until(lambda _: self.run(script), f"never: {script}")
 
     def click(self, selector: str) -> None:
         self.run("document.querySelector(arguments[0]).click()", selector)

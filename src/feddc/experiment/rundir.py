@@ -103,8 +103,11 @@ def read_records(path: Path) -> tuple[Record, ...]:
     """The records of a run, as they were written."""
     records = []
     try:
-        for line in path.read_text(encoding="utf-8").splitlines():
+        whole = path.read_text(encoding="utf-8").rpartition("\n")[0]  # a run under way may be writing its next line
+        for line in whole.splitlines():
             values = json.loads(line)
+            if not isinstance(values, dict):
+                raise TypeError("it is not an object")
             if strange := set(values) - RECORD_FIELDS:
                 raise RunError(f"{path} was written by another version of feddc: its records have '{min(strange)}'")
             drift = values.get("drift")

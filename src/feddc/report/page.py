@@ -87,7 +87,7 @@ def _numbers(settings: Sequence[Setting], setting: Setting) -> dict[str, Any]:
     return {
         "title": setting.title,
         "goals": [100 * goal for goal in goals(setting)],
-        "lines": [_line(line) | look for line, look in zip(setting.lines, looks, strict=True)],
+        "lines": [_line(line) | look._asdict() for line, look in zip(setting.lines, looks, strict=True)],
         "heat": series.heats(settings, setting),
         "split": series.split(setting),
         "alpha": series.sensitivity(setting),

@@ -62,9 +62,10 @@ class Line:
         return found
 
     def round_cost(self) -> tuple[float, float]:
-        """Bytes and seconds of a round, on average."""
+        """Bytes and seconds of a round, for each client that took part: cohorts differ in size."""
         records = [record for run in self.runs for record in run.records]
-        return mean(r.bytes_up + r.bytes_down for r in records), mean(r.seconds for r in records)
+        clients = sum(len(r.participants) for r in records)
+        return sum(r.bytes_up + r.bytes_down for r in records) / clients, sum(r.seconds for r in records) / clients
 
     def mean_cost_to(self, target: float) -> tuple[float, float, float] | None:
         """The same, over seeds; None unless every seed got there."""

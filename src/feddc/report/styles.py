@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from .settings import Line
 
@@ -23,15 +24,26 @@ COLOURS = ("#D55E00", "#0072B2", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#9
 DASHES = ("solid", "dash", "dot", "dashdot")
 
 
-def styles(lines: Sequence[Line]) -> list[dict[str, object]]:
-    """Colour, dash and width of each line; by method where every method has one line and a colour of its own."""
+class Style(NamedTuple):
+    """How a line is drawn."""
+
+    colour: str
+    dash: str
+    width: int
+
+
+def styles(lines: Sequence[Line]) -> list[Style]:
+    """Colour, dash and width of each line. A method with one line has its own colour; the others take what is left."""
     names = [line.name for line in lines]
-    own = len(set(names)) == len(names) and set(names) <= set(BY_METHOD)
-    return [
-        {
-            "colour": BY_METHOD[line.name] if own else COLOURS[i % len(COLOURS)],
-            "dash": DASHES[list(BY_METHOD).index(line.name) % 4 if own else i // len(COLOURS) % 4],
-            "width": 3 if own and line.name == "feddc" else 2,
-        }
-        for i, line in enumerate(lines)
-    ]
+    own = {name for name in names if names.count(name) == 1 and name in BY_METHOD}
+    free = [colour for colour in COLOURS if colour not in {BY_METHOD[name] for name in own}] or list(COLOURS)
+    found: list[Style] = []
+    others = 0
+    for line in lines:
+        if line.name in own:
+            dash = DASHES[list(BY_METHOD).index(line.name) % len(DASHES)]
+            found.append(Style(BY_METHOD[line.name], dash, 3 if line.name == "feddc" else 2))
+        else:
+            found.append(Style(free[others % len(free)], DASHES[others // len(free) % len(DASHES)], 2))
+            others += 1
+    return found

@@ -168,4 +168,5 @@ addEventListener("DOMContentLoaded", () => {
     for (const tab of all("[role=tab]")) draw(tab.getAttribute("aria-controls"));
   });
   addEventListener("afterprint", () => { setTheme(before); showTab(state.tab); });
+  document.body.dataset.ready = "yes";  // whoever drives the page from outside can wait for this
 });

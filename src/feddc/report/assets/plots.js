@@ -29,7 +29,7 @@ function show(id, traces, shape, description) {
   place.setAttribute("role", "img");
   place.setAttribute("aria-label", description);
   const config = {
-    displaylogo: false, responsive: true, displayModeBar: innerWidth < 760 ? false : "hover",
+    displaylogo: false, plotlyServerURL: "", responsive: true, displayModeBar: innerWidth < 760 ? false : "hover",
     modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "sendChartToCloud"],  // the last would upload the figure
     toImageButtonOptions: { format: "svg", filename: `feddc-${id}` },
   };
@@ -88,7 +88,8 @@ function drawAlpha() {
   const families = current().alpha;
   if (!families.length) return hide("plot-alpha", "plot-alpha-rounds");
   const colours = families.map((family, i) => ({ label: family.label, colour: SERIES[i % SERIES.length], dash: "solid", width: 2 }));
-  const axis = { xaxis: { type: "log" }, hovermode: "closest", showlegend: families.length > 1, legend: { orientation: "h", y: 1.12, x: 1, xanchor: "right" } };
+  const alphas = [...new Set(families.flatMap((family) => family.alpha))];
+  const axis = { xaxis: { type: "log", tickvals: alphas, ticktext: alphas.map(String) }, hovermode: "closest", showlegend: families.length > 1, legend: { orientation: "h", y: 1.12, x: 1, xanchor: "right" } };
   const points = (line, family, y, what) => ({
     x: family.alpha, y: y.mean || y, name: plain(`${line.label} ${what}`.trim()), mode: "lines+markers", type: "scatter", connectgaps: false,
     error_y: y.sd ? { type: "data", array: y.sd, color: colourOf(line) } : undefined, line: { color: colourOf(line), width: 2 }, marker: { size: 8 },
