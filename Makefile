@@ -1,25 +1,33 @@
 # make demo   sets up .venv and runs the main comparison
 # make test   sets up .venv and runs lint, types and tests
+# make bench  sets up .venv and measures the speed of a local step
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo test bench lint clean
 
-demo: $(VENV)/ready
+demo: $(VENV)/installed
 	$(BIN)/feddc compare
 
-test: $(VENV)/ready lint
+test: $(VENV)/dev lint
 	$(BIN)/pytest
 
-lint: $(VENV)/ready
+bench: $(VENV)/dev
+	$(BIN)/python -m benchmarks
+
+lint: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-$(VENV)/ready: pyproject.toml constraints.txt
+$(VENV)/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "feddc needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/dev: $(VENV)/installed
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
 	@touch $@
 
