@@ -1,29 +1,37 @@
 # make demo   sets up .venv and runs the main comparison
 # make test   sets up .venv and runs lint, types and tests
-# make torture  kills, damages and misuses runs for half an hour or so; docs/reliability.md says what came of it
+# make bench  sets up .venv and measures the speed of a local step
+# make torture  sets up .venv and kills, damages and misuses runs for about half an hour: docs/reliability.md
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test torture lint clean
+.PHONY: demo test bench torture lint clean
 
-demo: $(VENV)/ready
+demo: $(VENV)/installed
 	$(BIN)/feddc compare
 
-test: $(VENV)/ready lint
+test: $(VENV)/dev lint
 	$(BIN)/pytest
 
-torture: $(VENV)/ready
+bench: $(VENV)/dev
+	$(BIN)/python -m benchmarks
+
+torture: $(VENV)/dev
 	$(BIN)/python -m tests.torture --runs 72 --kills 6 --inputs 5000 --damaged 1000 --cost
 
-lint: $(VENV)/ready
+lint: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-$(VENV)/ready: pyproject.toml constraints.txt
+$(VENV)/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "feddc needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/dev: $(VENV)/installed
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
 	@touch $@
 

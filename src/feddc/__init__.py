@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .algorithms.scaffold import Scaffold
     from .algorithms.server import SGD, Adagrad, Adam, Yogi
     from .data import Federation, load
-    from .engine import LocalTraining, Record, Rejected, Result, Simulation, simulate, train
+    from .engine import Callback, Drift, LocalTraining, Record, Rejected, Result, Simulation, simulate, train
     from .errors import (
         ConfigError,
         DataError,
@@ -44,7 +44,7 @@ _HOMES = {
     "algorithms.scaffold": ["Scaffold"],
     "algorithms.server": ["SGD", "Adagrad", "Adam", "Yogi"],
     "data": ["Federation", "load"],
-    "engine": ["LocalTraining", "Record", "Rejected", "Result", "Simulation", "simulate", "train"],
+    "engine": ["Callback", "Drift", "LocalTraining", "Record", "Rejected", "Result", "Simulation", "simulate", "train"],
     "errors": [
         "ConfigError",
         "DataError",
@@ -63,11 +63,13 @@ __all__ = [
     "SGD",
     "Adagrad",
     "Adam",
+    "Callback",
     "Cohort",
     "ConfigError",
     "Correction",
     "DataError",
     "DivergedError",
+    "Drift",
     "FedAdagrad",
     "FedAdam",
     "FedAvg",

@@ -35,9 +35,9 @@ def train(config: Config, out: Path, data_dir: Path | None, quiet: bool, *, resu
 
     here, _ = ready(config, out) if resume else (config, False)
     simulation = prepare(here, data_dir=data_dir)
-    label = config.method
+    [label] = _labels([config])
     with Display({label: config.rounds}, quiet) as display:
-        display.say(describe(config))
+        display.say(describe(config, len(simulation.federation)))
         display.say(f"executor: {simulation.executor_reason}")
         outcome = execute(config, simulation, out, display.watch(label, config.rounds), resume=resume)
         display.finish(label, outcome)
@@ -86,12 +86,13 @@ def train_all(plan: Plan, out: Path, data_dir: Path | None, quiet: bool, *, resu
 
     first, shared = plan.cells[0].config, Shared(data_dir)
     check_all(plan.cells, shared)
+    setting = describe(first, len(shared.federation(first)))
     if not resume:
         claim(out)
     file = plan.write(out)
     outcomes = []
     with Display({cell.row: cell.config.rounds for cell in plan.cells}, quiet) as display:
-        display.say(describe(first))
+        display.say(setting)
         for cell in plan.cells:
             folder = out / cell.row.replace(":", "-")
             if status(folder) == "ended":
@@ -107,18 +108,18 @@ def train_all(plan: Plan, out: Path, data_dir: Path | None, quiet: bool, *, resu
             display.finish(cell.row, outcome)
     display.table(outcomes, first)
     runs = [(label, outcome.records) for label, outcome in outcomes]
-    convergence(runs, first.target, describe(first), out / "convergence.png")
+    convergence(runs, first.target, setting, out / "convergence.png")
     file.unlink()
     display.say(f"picture: {out / 'convergence.png'}   runs: {out}/")
 
 
-def describe(config: Config) -> str:
-    """The setting in one line."""
+def describe(config: Config, clients: int) -> str:
+    """The setting in one line; data that comes with its clients decides how many there are."""
     who = (
         f"cohorts of {config.cohort_size}" if config.cohort_size else f"{100 * (config.participation or 1):g} % a round"
     )
     return (
-        f"{config.data}, {config.clients} clients, {config.split or 'natural split'}, {who}, {config.model}, "
+        f"{config.data}, {clients} clients, {config.split or 'natural split'}, {who}, {config.model}, "
         f"{config.rounds} rounds, {config.epochs} local epochs, batch {config.batch_size or 'full'}, "
         f"lr {config.lr:g}×{config.lr_decay:g}, seed {config.seed}"
     )

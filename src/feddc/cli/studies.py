@@ -131,7 +131,7 @@ def run_study(
     runs = results.load(file, cells) if file is not None and file.exists() else {}
     runs |= {cell: records for cell in cells if (records := finished(cell, out)) is not None}
     todo = [] if stored else [cell for cell in cells if cell not in runs]
-    labels = {cell: f"{cell.config.data} {cell.column} {cell.row} seed {cell.config.seed}" for cell in todo}
+    labels = {cell: f"{cell.group}, {cell.column}, {cell.row}, seed {cell.config.seed}" for cell in todo}
     display = Display({labels[cell]: expected_rounds(cell) for cell in todo}, quiet)
     if todo:
         shared = Shared(data_dir)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from .drift import Drift
+
 
 @dataclass(frozen=True)
 class Rejected:
@@ -35,6 +37,8 @@ class Record:
     """The clients whose updates were bad; their state is as it was before the round."""
     dropped: tuple[int, ...] = ()
     """The clients that were sent the model and never answered."""
+    drift: Drift | None = None
+    """How far the clients were from the global model and from each other; None without diagnostics."""
 
 
 @dataclass(frozen=True)

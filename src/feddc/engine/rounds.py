@@ -12,6 +12,7 @@ from ..algorithms import Algorithm, method_name
 from ..errors import DivergedError
 from ..models import Buffers
 from ..types import Cohort, Correction, LocalResult
+from .drift import DriftMeter
 from .executors import Executor, chunk_size, one_thread
 from .local import Start
 from .records import Rejected
@@ -46,8 +47,9 @@ def run_round(
     steps: int,
     lr: float,
     on_bad_update: OnBadUpdate = "stop",
+    meter: DriftMeter | None = None,
 ) -> RoundResult:
-    """Run one round with this cohort; ``weights`` is the column of ω_i of all clients.
+    """Run one round with this cohort; ``weights`` is the column of ω_i of all clients, ``meter`` looks on.
 
     A bad update stops the run, or with ``on_bad_update="reject"`` is left out: the round is then one of the others,
     and if there are none the server stays as it is.
@@ -75,14 +77,19 @@ def run_round(
             for clients, params, floats, ints in rows:
                 weight = weights[clients]  # (k, 1)
                 local = LocalResult(params - server.model, steps, lr)
-                upload, state = algorithm.upload(sent, store.gather(clients), local, weight)
+                before, delta = store.gather(clients), local.delta
+                upload, state = algorithm.upload(sent, before, local, weight)
                 up += nbytes(upload) + len(clients) * buffers.nbytes
                 if bad := refuse(bad_rows(clients, params, (floats, *upload))):
                     keep = [row for row, client in enumerate(clients) if client not in bad]
                     clients = [clients[row] for row in keep]
-                    weight, floats, ints = weight[keep], floats[keep], ints[keep]
-                    upload, state = (type(each)(*(field[keep] for field in each)) for each in (upload, state))
+                    weight, floats, ints, delta = (each[keep] for each in (weight, floats, ints, delta))
+                    upload, state, before = (
+                        type(each)(*(field[keep] for field in each)) for each in (upload, state, before)
+                    )
                 if clients:
+                    if meter is not None:
+                        meter.add(delta, before)
                     store.scatter(clients, state)
                     sums.add(upload, Buffers(floats, ints), weight)
                     accepted.extend(clients)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 import torch
@@ -14,7 +15,9 @@ from ..algorithms import Algorithm, method_name
 from ..data import Federation
 from ..errors import ConfigError, DivergedError, RunError, check, check_count, check_number
 from ..models import FlatModel
+from .callbacks import Callback
 from .cohorts import answering, make_cohorts
+from .drift import DriftMeter
 from .executors import Vectorised, choose
 from .local import Job, LocalTraining, Start
 from .records import Record, Result
@@ -40,6 +43,8 @@ def simulate(
     device: str = "auto",
     dropout: float = 0.0,
     on_bad_update: OnBadUpdate = "stop",
+    diagnostics: bool = True,
+    callbacks: Sequence[Callback] = (),
 ) -> Iterator[Record]:
     """Run ``rounds`` rounds of federated training and yield a record after each.
 
@@ -54,6 +59,9 @@ def simulate(
     ``dropout`` is the probability with which a client of the cohort never answers. An update that is NaN, Inf, absurdly
     large or misshapen is never averaged in: it stops the run, or with ``on_bad_update="reject"`` it is left out, its
     client's state stays as it was, and the record says so.
+
+    ``diagnostics`` measures the clients' drift in every round (``Record.drift``). ``callbacks`` are told of the start,
+    of every record, and of the end: see ``Callback``.
     """
     simulation = Simulation(
         algorithm,
@@ -71,6 +79,8 @@ def simulate(
         device=device,
         dropout=dropout,
         on_bad_update=on_bad_update,
+        diagnostics=diagnostics,
+        callbacks=callbacks,
     )
     return simulation.run()
 
@@ -106,6 +116,8 @@ class Simulation:
         device: str = "auto",
         dropout: float = 0.0,
         on_bad_update: OnBadUpdate = "stop",
+        diagnostics: bool = True,
+        callbacks: Sequence[Callback] = (),
     ) -> None:
         check_count("rounds", rounds)
         check_count("seed", seed, 0)
@@ -128,16 +140,22 @@ class Simulation:
         self.store = ClientStore(algorithm.init_client(self.server.model), len(federation))
         job = Job(model, federation, self.training, seed, self.steps if algorithm.fixed_steps else None)
         self.executor, self.executor_reason = choose(job, rounds, self.cohorts.mean_size, executor, workers, device)
+        self.diagnostics, self.callbacks = diagnostics, list(callbacks)
         self._initial = model
         self._between_rounds = True
 
     def run(self) -> Iterator[Record]:
         """The remaining rounds, one record each."""
-        try:
+        with contextlib.ExitStack() as ending:
+            ending.callback(self.executor.close)
+            for each in self.callbacks:
+                each.on_start(self)
+                ending.callback(each.on_end)
             while self.round < self.rounds:
-                yield self.step()
-        finally:
-            self.executor.close()
+                record = self.step()
+                for each in self.callbacks:
+                    each.on_record(record)
+                yield record
 
     def step(self) -> Record:
         """Run the next round."""
@@ -146,6 +164,7 @@ class Simulation:
         self.round += 1
         sampled = self.cohorts.draw(self.seed, self.round).tolist()
         cohort, dropped = answering(sampled, len(self.federation), self.dropout, self.seed, self.round)
+        meter = DriftMeter() if self.diagnostics else None
         done = run_round(
             self.algorithm,
             self.server,
@@ -158,16 +177,17 @@ class Simulation:
             self.steps,
             self.training.lr,
             self.on_bad_update,
+            meter,
         )
         self.server, self.buffers = done.server, done.buffers
         down = done.bytes_down + len(dropped) * (nbytes(self.algorithm.broadcast(done.server)) + done.buffers.nbytes)
         due = self.round % self.evaluate_every == 0 or self.round == self.rounds
         accuracy, loss = self.evaluate() if due else (None, None)
         self._between_rounds = True
+        drift = None if meter is None or not done.accepted else meter.result()
         seconds = time.perf_counter() - began
-        return Record(
-            self.round, accuracy, loss, done.accepted, done.bytes_up, down, seconds, done.rejected, tuple(dropped)
-        )
+        bad = (done.rejected, tuple(dropped))
+        return Record(self.round, accuracy, loss, done.accepted, done.bytes_up, down, seconds, *bad, drift)
 
     def state(self) -> dict[str, Tensor]:
         """Server and buffers as named tensors. With ``round`` and the rows of ``store`` it is all there is to keep."""

@@ -57,12 +57,17 @@ class Shared:
         self._key: tuple[object, ...] | None = None
         self._federation: Federation | None = None
 
-    def prepare(self, config: Config) -> Simulation:
+    def federation(self, config: Config) -> Federation:
+        """The federation of a configuration."""
         key = (config.data, config.clients, config.split, config.seed)
         if key != self._key or self._federation is None:
             self._federation, self._key = None, key  # let go of the old one before the new one is loaded
             self._federation = federation_of(config, self.data_dir)
-        return prepare(config, self._federation)
+        return self._federation
+
+    def prepare(self, config: Config) -> Simulation:
+        """The simulation of a configuration."""
+        return prepare(config, self.federation(config))
 
 
 def run_cell(cell: Cell, shared: Shared, out: Path, on_record: Callable[[Record], None]) -> Outcome:

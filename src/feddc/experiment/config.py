@@ -52,6 +52,7 @@ class Config:
     dropout: float = _option(0.0, "probability with which a client of the cohort never answers")
     on_bad_update: str = _option("stop", "an update that is NaN, Inf or absurd: stop the run, or reject the update")
     checkpoint: str = _option("auto", "how often: every 10 (rounds), 5min, off, or auto: at most 2 % of the time")
+    diagnostics: bool = _option(True, "measure the clients' drift in every round")
 
     def __post_init__(self) -> None:
         check_count("clients", self.clients)
@@ -99,8 +100,9 @@ _NO_MATTER: dict[str, Any] = {
     "device": "auto",
     "target": 0.5,
     "checkpoint": "auto",
+    "diagnostics": True,
 }
-_ADDED = ("dropout", "on_bad_update", "checkpoint")
+_ADDED = ("dropout", "on_bad_update", "checkpoint", "diagnostics")
 
 FIELDS = {field.name: field for field in dataclasses.fields(Config)}
 _TYPES = typing.get_type_hints(Config)
@@ -158,8 +160,7 @@ def to_toml(config: Config) -> str:
         if value is None and FIELDS[key].default is None:
             continue  # absent means the same
         text = "none" if value is None else value
-        quoted = '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' if isinstance(text, str) else repr(text)
-        lines.append(f"{key} = {quoted}\n")
+        lines.append(f"{key} = {_quoted(text)}\n")
     return "".join(lines)
 
 
@@ -181,6 +182,12 @@ def from_toml(path: Path) -> Config:
     return Config(**{key: _typed(key, value) for key, value in read_toml(path, FIELDS).items()})
 
 
+def _quoted(value: Any) -> str:
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
 def _typed(key: str, value: Any) -> Any:
     if key not in FIELDS:
         raise unknown("key", key, [*FIELDS, *SHORTHANDS])
@@ -195,4 +202,4 @@ def _typed(key: str, value: Any) -> Any:
 
 
 def _noun(kind: Any) -> str:
-    return {int: "a whole number", float: "a number", str: "a text"}.get(kind, str(kind))
+    return {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}.get(kind, str(kind))

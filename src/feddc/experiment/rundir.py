@@ -1,11 +1,14 @@
 """A run directory.
 
-run.json            the format, the versions of what computes, whose arithmetic
-config.toml         the whole configuration
-records.jsonl       a line for each round
-checkpoint/, lock   while the run is under way
-model.safetensors   the trained model
-summary.json        the run in a few numbers; written last, so it says that the run has ended
+| file | written | holds |
+|---|---|---|
+| config.toml | at the start | the whole configuration |
+| run.json | at the start | the format, the versions of what computes, whose arithmetic |
+| split.json | at the start | how many samples of each class each client holds |
+| records.jsonl | as it goes | a line for each round |
+| checkpoint/, lock | while under way | what it takes to go on |
+| model.safetensors | at the end | the trained model |
+| summary.json | last | the run in a few numbers; it says that the run has ended |
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_model
 from torch import nn
 
-from ..engine import Record, Rejected, Simulation
+from ..engine import Drift, Record, Rejected, Simulation
 from ..errors import RunError
 from .checkpoint import Checkpoints, DamagedError
 from .config import Config, result_digest, to_toml
@@ -37,7 +40,8 @@ from .lock import NAME as LOCK
 from .lock import Lock
 from .runinfo import FORMAT, read_info, status, version_changes, versions
 
-__all__ = ["RunDir", "claim", "read_records", "to_stderr", "write_whole"]
+__all__ = ["RunDir", "claim", "read_json", "read_records", "to_stderr", "write_whole"]
+RECORD_FIELDS = {field.name for field in dataclasses.fields(Record)}
 
 
 class RunDir:
@@ -57,6 +61,8 @@ class RunDir:
             if not (path / "run.json").is_file():
                 write_whole(path / "config.toml", to_toml(config))
                 info = {"format": FORMAT, "arithmetic": simulation.arithmetic, "versions": versions()}
+                counts = simulation.federation.label_counts().tolist()
+                write_whole(path / "split.json", json.dumps({"format": FORMAT, "counts": counts}) + "\n")
                 write_whole(path / "run.json", json.dumps(info, indent=2) + "\n")
             self._records = (path / "records.jsonl").open("ab", buffering=0)
             self._digest, self._length = hashlib.sha256(), 0
@@ -183,15 +189,36 @@ def claim(path: Path) -> None:
         raise RunError(f"cannot write to {path}: {error.strerror}") from None
 
 
+def read_json(path: Path) -> dict[str, Any]:
+    """``summary.json`` or ``split.json``, refused if a newer version of feddc wrote it."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise RunError(f"{path} is not a JSON file: {error}") from None
+    found = content.get("format") if isinstance(content, dict) else None
+    if found not in range(1, FORMAT + 1):
+        raise RunError(f"{path} was written by another version of feddc: its format is {found}, not {FORMAT}")
+    return dict(content)
+
+
 def read_records(path: Path) -> tuple[Record, ...]:
     """The records of a run, as they were written."""
     records = []
     try:
-        for line in path.read_text(encoding="utf-8").splitlines():
+        whole = path.read_text(encoding="utf-8").rpartition("\n")[0]  # a run under way may be writing its next line
+        for line in whole.splitlines():
             values = json.loads(line)
+            if not isinstance(values, dict):
+                raise TypeError("it is not an object")
+            if strange := set(values) - RECORD_FIELDS:
+                raise RunError(f"{path} was written by another version of feddc: its records have '{min(strange)}'")
             values["participants"] = tuple(values["participants"])
             values["rejected"] = tuple(Rejected(**each) for each in values.get("rejected", ()))
             values["dropped"] = tuple(values.get("dropped", ()))
+            drift = values.get("drift")
+            values["drift"] = None if drift is None else Drift.from_json(drift)
             records.append(Record(**values))
     except OSError as error:
         raise RunError(f"cannot read {path}: {error.strerror}") from None

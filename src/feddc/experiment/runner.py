@@ -80,6 +80,7 @@ def prepare(config: Config, federation: Federation | None = None, data_dir: Path
         device=config.device,
         dropout=config.dropout,
         on_bad_update=cast(OnBadUpdate, config.on_bad_update),  # checked there
+        diagnostics=config.diagnostics,
     )
 
 
