@@ -186,8 +186,8 @@ class Simulation:
         self._between_rounds = True
         drift = None if meter is None or not done.accepted else meter.result()
         seconds = time.perf_counter() - began
-        bad = (done.rejected, tuple(dropped))
-        return Record(self.round, accuracy, loss, done.accepted, done.bytes_up, down, seconds, *bad, drift)
+        moved, left_out = (done.bytes_up, down), (done.rejected, tuple(dropped))
+        return Record(self.round, accuracy, loss, done.accepted, *moved, seconds, drift, *left_out)
 
     def state(self) -> dict[str, Tensor]:
         """Server and buffers as named tensors. With ``round`` and the rows of ``store`` it is all there is to keep."""
