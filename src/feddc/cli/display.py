@@ -1,16 +1,21 @@
-"""What the terminal shows: live progress, plain lines where there is no terminal, and the closing table."""
+"""What the terminal shows: live progress, plain lines where there is no terminal, or JSON; and the closing table."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+import click
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
+
+from ..report.tables import sparkline
 
 if TYPE_CHECKING:
     from ..engine import Record
@@ -22,8 +27,9 @@ if TYPE_CHECKING:
 class Display:
     """Progress over runs: ``plan`` says how many rounds each is expected to take."""
 
-    def __init__(self, plan: Mapping[str, float], quiet: bool) -> None:
-        self.console = Console(quiet=quiet, highlight=False)
+    def __init__(self, plan: Mapping[str, float], quiet: bool, as_json: bool = False) -> None:
+        self.console = Console(quiet=quiet or as_json, highlight=False)
+        self.as_json = as_json and not quiet
         self.plan = dict(plan)
         self.done, self.began = 0.0, time.monotonic()
         self.progress = Progress(
@@ -32,7 +38,7 @@ class Display:
             TextColumn("{task.completed:>4.0f}/{task.total:.0f}"),
             TextColumn("{task.fields[note]}"),
             console=self.console,
-            disable=quiet or not self.console.is_terminal,
+            disable=self.console.quiet or not self.console.is_terminal,
         )
         self.tasks: dict[str, TaskID] = {}
 
@@ -54,17 +60,24 @@ class Display:
         self.tasks[label] = self.progress.add_task(label, total=rounds, note="")
         best, run_began = 0.0, time.monotonic()
         before, every = self.done, max(1, rounds // 10)
+        seen: list[Record] = []
 
         def on_record(record: Record) -> None:
             nonlocal best
+            if self.as_json:
+                click.echo(json.dumps({"run": label, **asdict(record)}))
+            seen.append(record)
             self.done = before + min(record.round, self.plan[label])
             best = max(best, record.accuracy or 0.0)
             now = time.monotonic()
             left = (sum(self.plan.values()) - self.done) * (now - self.began) / self.done
             accuracy = "" if record.accuracy is None else f"accuracy {record.accuracy:6.2%}  best {best:6.2%}  "
+            accuracy += "" if record.loss is None else f"loss {record.loss:.3f}  "
             rate = record.round / max(now - run_began, 1e-9)
             note = f"{accuracy}{rate:.1f} rounds/s  {clock(left)} left"
-            self.progress.update(self.tasks[label], completed=record.round, note=note)
+            room = self.console.width - len(label) - 40 - len(note)  # the bar and the count take 40
+            curve = "" if room < 10 else "  " + sparkline(seen, 0.0, min(room - 2, 24))
+            self.progress.update(self.tasks[label], completed=record.round, note=note + curve)
             if self.progress.disable and record.round % every == 0:
                 self.say(f"{label:<12} round {record.round}/{rounds}  {note}")
 

@@ -39,8 +39,12 @@ def experiment_options(*, without: str) -> Callable[[Command], Command]:
 
 
 def output_options(command: Command) -> Command:
-    """Add --out, --config, --data-dir and --quiet."""
+    """Add --out, --config, --data-dir, and what is shown while it runs: --quiet, --json, --tensorboard."""
     command = data_dir_option(command)
+    command = click.option("--tensorboard", is_flag=True, help="also write TensorBoard events")(command)
+    command = click.option("--json", "as_json", is_flag=True, help="print a line of JSON per round, nothing else")(
+        command
+    )
     command = click.option("--quiet", is_flag=True, help="print nothing but errors")(command)
     command = click.option("--config", type=click.Path(path_type=Path), help="TOML file; options override it")(command)
     return click.option("--out", type=click.Path(path_type=Path), help="directory to write to  [default: runs/…]")(

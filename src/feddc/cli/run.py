@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 @click.command()
 @experiment_options(without="")
 @output_options
-def run(out: Path | None, config: Path | None, data_dir: Path | None, quiet: bool, **given: Any) -> None:
+def run(
+    out: Path | None,
+    config: Path | None,
+    data_dir: Path | None,
+    quiet: bool,
+    as_json: bool,
+    tensorboard: bool,
+    **given: Any,
+) -> None:
     """Train one method and write a run directory."""
     values = gather(given, config)
     [chosen] = configurations(values, [str(values.pop("method", "feddc"))])
@@ -30,10 +38,11 @@ def run(out: Path | None, config: Path | None, data_dir: Path | None, quiet: boo
     simulation = prepare(chosen, data_dir=data_dir)
     out = out or _default_out(chosen.method.partition(":")[0])
     [label] = _labels([chosen])
-    with Display({label: chosen.rounds}, quiet) as display:
+    with Display({label: chosen.rounds}, quiet, as_json) as display:
         display.say(describe(chosen, len(simulation.federation)))
         display.say(f"executor: {simulation.executor_reason}")
-        outcome = execute(chosen, simulation, out, display.watch(label, chosen.rounds))
+        on_record = display.watch(label, chosen.rounds)
+        outcome = execute(chosen, simulation, out, on_record, tensorboard=tensorboard)
         display.finish(label, outcome)
     display.table([(label, outcome)], chosen)
     display.say(f"written to {out}")
@@ -48,7 +57,14 @@ def run(out: Path | None, config: Path | None, data_dir: Path | None, quiet: boo
 @experiment_options(without="method")
 @output_options
 def compare(
-    methods: str | None, out: Path | None, config: Path | None, data_dir: Path | None, quiet: bool, **given: Any
+    methods: str | None,
+    out: Path | None,
+    config: Path | None,
+    data_dir: Path | None,
+    quiet: bool,
+    as_json: bool,
+    tensorboard: bool,
+    **given: Any,
 ) -> None:
     """Train several methods on the same federation, from the same model, with the same cohorts.
 
@@ -62,6 +78,7 @@ def compare(
 
     from ..experiment.rundir import claim
     from ..experiment.runner import execute, federation_of, prepare
+    from ..experiment.trackers import require_tensorboard
     from ..report.figures import convergence
     from .display import Display
 
@@ -70,16 +87,19 @@ def compare(
     for each in configs[1:]:  # every mistake shows before anything is written; the real executors start one by one
         prepare(replace(each, executor="in-process"), federation)
     simulation = prepare(first, federation)
+    if tensorboard:
+        require_tensorboard()
     out = out or _default_out("compare")
     claim(out)
     labels = _labels(configs)
     outcomes = []
-    with Display(dict.fromkeys(labels, first.rounds), quiet) as display:
+    with Display(dict.fromkeys(labels, first.rounds), quiet, as_json) as display:
         display.say(describe(first, len(federation)))
         display.say(f"executor: {simulation.executor_reason}")
         for label, each in zip(labels, configs, strict=True):
             simulation = simulation if each is first else prepare(each, federation)
-            outcome = execute(each, simulation, out / label.replace(":", "-"), display.watch(label, first.rounds))
+            folder, on_record = out / label.replace(":", "-"), display.watch(label, first.rounds)
+            outcome = execute(each, simulation, folder, on_record, tensorboard=tensorboard)
             outcomes.append((label, outcome))
             display.finish(label, outcome)
     display.table(outcomes, first)

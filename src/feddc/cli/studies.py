@@ -79,7 +79,7 @@ def reproduce(
             )
         return
     stem = "-".join([study, *(chosen["data"] or [])])
-    _study(stem, selected, out, report, quiet, data_dir, stored)
+    _study(stem, selected, out, report, data_dir, stored, quiet=quiet)
 
 
 @click.command()
@@ -89,7 +89,14 @@ def reproduce(
 @experiment_options(without="")
 @output_options
 def sweep(
-    over: tuple[str, ...], out: Path | None, config: Path | None, data_dir: Path | None, quiet: bool, **given: Any
+    over: tuple[str, ...],
+    out: Path | None,
+    config: Path | None,
+    data_dir: Path | None,
+    quiet: bool,
+    as_json: bool,
+    tensorboard: bool,
+    **given: Any,
 ) -> None:
     """Run every combination of some options: feddc sweep --over alpha=0.01,0.1,1 --over seed=0,1,2
 
@@ -108,7 +115,8 @@ def sweep(
         [resolved] = configurations(merged, [method])
         row = ", ".join(f"{key}={value}" for key, value in setting.items() if key != "seed") or "all"
         cells.append(Cell(f"{resolved.data}", row, "best", resolved, published=(None,)))
-    _study("sweep", cells, out or Path("runs/sweep"), None, quiet, data_dir, stored=False)
+    shown = {"quiet": quiet, "as_json": as_json, "tensorboard": tensorboard}
+    _study("sweep", cells, out or Path("runs/sweep"), None, data_dir, stored=False, **shown)
 
 
 def _study(
@@ -116,9 +124,12 @@ def _study(
     cells: Sequence[Cell],
     out: Path,
     report: Path | None,
-    quiet: bool,
     data_dir: Path | None,
     stored: bool,
+    *,
+    quiet: bool,
+    as_json: bool = False,
+    tensorboard: bool = False,
 ) -> None:
     """Run what is not finished, then show tables and pictures of all of it."""
     from ..experiment.cells import Shared, check_all, expected_rounds, finished, run_cell, seconds_a_round
@@ -131,7 +142,7 @@ def _study(
     runs |= {cell: records for cell in cells if (records := finished(cell, out)) is not None}
     todo = [] if stored else [cell for cell in cells if cell not in runs]
     labels = {cell: f"{cell.config.data} {cell.column} {cell.row} seed {cell.config.seed}" for cell in todo}
-    display = Display({labels[cell]: expected_rounds(cell) for cell in todo}, quiet)
+    display = Display({labels[cell]: expected_rounds(cell) for cell in todo}, quiet, as_json)
     if todo:
         shared = Shared(data_dir)
         check_all(todo, shared)
@@ -149,7 +160,8 @@ def _study(
         with display:
             for cell in todo:
                 simulation = shared.prepare(cell.config)
-                outcome = run_cell(cell, simulation, out, display.watch(labels[cell], cell.config.rounds))
+                on_record = display.watch(labels[cell], cell.config.rounds)
+                outcome = run_cell(cell, simulation, out, on_record, tensorboard=tensorboard)
                 runs[cell] = outcome.records
                 display.finish(labels[cell], outcome, keep=False)
     for grid in grids(cells, runs):

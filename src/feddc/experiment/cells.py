@@ -66,11 +66,13 @@ class Shared:
         return prepare(config, self._federation)
 
 
-def run_cell(cell: Cell, simulation: Simulation, out: Path, on_record: Callable[[Record], None]) -> Outcome:
+def run_cell(
+    cell: Cell, simulation: Simulation, out: Path, on_record: Callable[[Record], None], *, tensorboard: bool = False
+) -> Outcome:
     """Run a cell; its directory appears under its own name only when it is whole."""
     part = out / f"{cell.key}.part"
     shutil.rmtree(part, ignore_errors=True)  # what an interrupted run left
-    outcome = execute(cell.config, simulation, part, on_record)
+    outcome = execute(cell.config, simulation, part, on_record, tensorboard=tensorboard)
     part.rename(out / cell.key)
     return outcome
 

@@ -16,6 +16,7 @@ from ..errors import DivergedError
 from ..models import make_model
 from .config import Config
 from .rundir import RunDir
+from .trackers import TensorBoard
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,17 @@ def federation_of(config: Config, data_dir: Path | None = None) -> Federation:
     return load(config.data, clients=config.clients, split=config.split, seed=config.seed, data_dir=data_dir)
 
 
-def execute(config: Config, simulation: Simulation, out: Path, on_record: Callable[[Record], None]) -> Outcome:
+def execute(
+    config: Config,
+    simulation: Simulation,
+    out: Path,
+    on_record: Callable[[Record], None],
+    *,
+    tensorboard: bool = False,
+) -> Outcome:
     """Run to the end, writing ``out`` as it goes. A run that diverges ends with its error in the outcome."""
+    if tensorboard:
+        simulation.callbacks.append(TensorBoard(out / "tensorboard"))
     run = RunDir(out, config, simulation.federation)
     records: list[Record] = []
     error = None

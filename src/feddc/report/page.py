@@ -33,19 +33,18 @@ if TYPE_CHECKING:
 SCRIPTS = ("page.js", "plots.js")
 
 
-def render(settings: Sequence[Setting], title: str, *, live: bool = False) -> str:
-    """The whole page. A ``live`` one asks the server that it came from for news."""
+def render(settings: Sequence[Setting], title: str) -> str:
+    """The report of these settings as a whole page."""
+    return page(body(settings), title)
+
+
+def page(inside: str, title: str, *, live: bool = False) -> str:
+    """A whole page around what ``body`` made. A ``live`` one asks the server that it came from for news."""
     with _needs("plotly"):
         from plotly.offline import get_plotlyjs
     scripts = [get_plotlyjs(), "\n".join(_asset(name) for name in SCRIPTS)]
-    return _template("page.html").render(
-        title=title,
-        css=_asset("page.css"),
-        scripts=scripts,
-        policy=_policy(scripts, live),
-        body=body(settings),
-        live=live,
-    )
+    content = {"title": title, "css": _asset("page.css"), "scripts": scripts, "policy": _policy(scripts, live)}
+    return _template("page.html").render(**content, body=inside, live=live)
 
 
 def body(settings: Sequence[Setting]) -> str:
