@@ -1,9 +1,5 @@
-<<<<<<< HEAD
-"""The least time a step could take: its floating-point operations at the speed of large matrix products here."""
-=======
 """The least time a step could take: its floating-point operations at the speed of large matrix products, here and
 now."""
->>>>>>> executors
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
@@ -14,6 +14,14 @@ from ..specs import options as options_of
 from .data import data_dir_option
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Show(NamedTuple):
+    """What is shown while runs go on, and where else it is written."""
+
+    quiet: bool = False
+    as_json: bool = False
+    tensorboard: bool = False
 
 
 def experiment_options(*, without: str) -> Callable[[Command], Command]:

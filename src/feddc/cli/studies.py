@@ -13,7 +13,7 @@ import click
 
 from ..errors import ConfigError, check
 from .data import data_dir_option
-from .options import Command, configurations, experiment_options, gather, output_options
+from .options import Command, Show, configurations, experiment_options, gather, output_options
 
 if TYPE_CHECKING:
     from ..experiment.cells import Cell
@@ -79,7 +79,7 @@ def reproduce(
             )
         return
     stem = "-".join([study, *(chosen["data"] or [])])
-    _study(stem, selected, out, report, data_dir, stored, quiet=quiet)
+    run_study(stem, selected, out, report, Show(quiet), data_dir, stored)
 
 
 @click.command()
@@ -115,24 +115,23 @@ def sweep(
         [resolved] = configurations(merged, [method])
         row = ", ".join(f"{key}={value}" for key, value in setting.items() if key != "seed") or "all"
         cells.append(Cell(f"{resolved.data}", row, "best", resolved, published=(None,)))
-    shown = {"quiet": quiet, "as_json": as_json, "tensorboard": tensorboard}
-    _study("sweep", cells, out or Path("runs/sweep"), None, data_dir, stored=False, **shown)
+    show = Show(quiet, as_json, tensorboard)
+    run_study("sweep", cells, out or Path("runs/sweep"), None, show, data_dir, stored=False)
 
 
-def _study(
+def run_study(
     stem: str,
     cells: Sequence[Cell],
     out: Path,
     report: Path | None,
+    show: Show,
     data_dir: Path | None,
     stored: bool,
-    *,
-    quiet: bool,
-    as_json: bool = False,
-    tensorboard: bool = False,
 ) -> None:
     """Run what is not finished, then show tables and pictures of all of it."""
     from ..experiment.cells import Shared, check_all, expected_rounds, finished, run_cell, seconds_a_round
+    from ..experiment.plan import Plan
+    from ..experiment.trackers import require_tensorboard
     from ..report import results
     from ..report.study import grids
     from .display import Display, clock
@@ -141,8 +140,8 @@ def _study(
     runs = results.load(file, cells) if file is not None and file.exists() else {}
     runs |= {cell: records for cell in cells if (records := finished(cell, out)) is not None}
     todo = [] if stored else [cell for cell in cells if cell not in runs]
-    labels = {cell: f"{cell.config.data} {cell.column} {cell.row} seed {cell.config.seed}" for cell in todo}
-    display = Display({labels[cell]: expected_rounds(cell) for cell in todo}, quiet, as_json)
+    labels = {cell: f"{cell.group}, {cell.column}, {cell.row}, seed {cell.config.seed}" for cell in todo}
+    display = Display({labels[cell]: expected_rounds(cell) for cell in todo}, show)
     if todo:
         shared = Shared(data_dir)
         check_all(todo, shared)
@@ -156,14 +155,17 @@ def _study(
         display.say(
             f"{len(todo)} of {len(cells)} cells to run: about {clock(likely)}, at most {clock(most)}, on this machine"
         )
+        if show.tensorboard:
+            require_tensorboard()
         out.mkdir(parents=True, exist_ok=True)
+        plan = Plan("study", stem, tuple(cells), None if report is None else str(report)).write(out)
         with display:
             for cell in todo:
-                simulation = shared.prepare(cell.config)
-                on_record = display.watch(labels[cell], cell.config.rounds)
-                outcome = run_cell(cell, simulation, out, on_record, tensorboard=tensorboard)
+                watch = display.watch(labels[cell], cell.config.rounds)
+                outcome = run_cell(cell, shared, out, watch, tensorboard=show.tensorboard)
                 runs[cell] = outcome.records
                 display.finish(labels[cell], outcome, keep=False)
+        plan.unlink()
     for grid in grids(cells, runs):
         display.grid(grid)
     if report is not None and file is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import tomllib
 import typing
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from typing import Any
 
 from .. import specs
 from ..errors import ConfigError, check, check_count, check_number, unknown
+from .interval import Interval
 
 
 def _option(default: Any, help: str) -> Any:
@@ -48,6 +50,9 @@ class Config:
     workers: int | None = _option(None, "worker processes  [default: one for each core]")
     device: str = _option("auto", "where the vectorised executor computes")
     diagnostics: bool = _option(True, "measure the clients' drift in every round")
+    dropout: float = _option(0.0, "probability with which a client of the cohort never answers")
+    on_bad_update: str = _option("stop", "an update that is NaN, Inf or absurd: stop the run, or reject the update")
+    checkpoint: str = _option("auto", "how often: every 10 (rounds), 5min, off, or auto: at most 2 % of the time")
 
     def __post_init__(self) -> None:
         check_count("clients", self.clients)
@@ -57,6 +62,7 @@ class Config:
         check_number("target", self.target, 0, 1, above=True)
         if self.stop_at is not None:
             check_number("stop_at", self.stop_at, 0, 1, above=True)
+        Interval(self.checkpoint)
 
 
 # What a data set is usually run with, where it differs from the defaults above: for image data, the paper's settings.
@@ -88,13 +94,23 @@ METHOD_DEFAULTS: dict[str, dict[str, dict[str, float]]] = {
 }
 SHORTHANDS = {"alpha": "strength of FedDC's penalty and FedDyn's regulariser", "mu": "strength of FedProx's pull"}
 
+_NO_MATTER: dict[str, Any] = {
+    "executor": "auto",
+    "workers": None,
+    "device": "auto",
+    "target": 0.5,
+    "checkpoint": "auto",
+    "diagnostics": True,
+}
+_ADDED = ("dropout", "on_bad_update", "checkpoint", "diagnostics")
+
 FIELDS = {field.name: field for field in dataclasses.fields(Config)}
 _TYPES = typing.get_type_hints(Config)
 
 
 def resolve(given: Mapping[str, Any]) -> Config:
     """A full configuration from the keys that were given, as text or values; the data set fills in what is usual."""
-    values = {key: typed(key, value) for key, value in given.items() if key not in SHORTHANDS}
+    values = {key: _typed(key, value) for key, value in given.items() if key not in SHORTHANDS}
     shorthands = {key: specs.convert(key, float, str(given[key])) for key in SHORTHANDS if given.get(key) is not None}
     data = str(values.get("data", Config.data)).partition(":")[0]
     usual = dict(DATA_DEFAULTS.get(data, {}))
@@ -154,8 +170,25 @@ def _quoted(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
-def typed(key: str, value: Any) -> Any:
-    """The value of a key in its own type, from text or from a value of TOML."""
+def result_digest(config: Config) -> str:
+    """A digest of the settings that change the result.
+
+    It names the directories of stored results, so a setting that is added to ``Config`` must not change it where it has
+    its default: list it in ``_ADDED``.
+    """
+    plain = dataclasses.replace(config, **_NO_MATTER)
+    lines = to_toml(plain).splitlines(keepends=True)
+    unsaid = {f"{key} = " for key in _ADDED if getattr(plain, key) == FIELDS[key].default}
+    text = "".join(line for line in lines if not line.startswith(tuple(unsaid)))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def from_toml(path: Path) -> Config:
+    """The configuration that ``to_toml`` wrote: complete, so that no data set fills anything in."""
+    return Config(**{key: _typed(key, value) for key, value in read_toml(path, FIELDS).items()})
+
+
+def _typed(key: str, value: Any) -> Any:
     if key not in FIELDS:
         raise unknown("key", key, [*FIELDS, *SHORTHANDS])
     kind = _TYPES[key]

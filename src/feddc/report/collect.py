@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ..engine import Record
 from ..errors import RunError
-from ..experiment.config import Config
-from ..experiment.rundir import read_config, read_json, read_records
+from ..experiment.config import Config, from_toml
+from ..experiment.rundir import read_json, read_records
 
 ALIKE = ("data", "split", "clients")
 """What runs must have in common to be compared."""
@@ -42,7 +42,7 @@ def collect(paths: Sequence[Path]) -> list[Run]:
 
 def read(path: Path) -> Run:
     """One run directory."""
-    config, records = read_config(path / "config.toml"), read_records(path / "records.jsonl")
+    config, records = from_toml(path / "config.toml"), read_records(path / "records.jsonl")
     done, split = path / "summary.json", path / "split.json"
     status = str(read_json(done).get("status")) if done.exists() else "unfinished"
     counts = read_json(split)["counts"] if split.exists() else None

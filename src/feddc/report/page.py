@@ -16,7 +16,8 @@ from dataclasses import fields
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from .. import __version__
+import feddc
+
 from ..errors import ConfigError
 from ..experiment.config import Config
 from ..experiment.published import MISPRINTS
@@ -54,7 +55,7 @@ def body(settings: Sequence[Setting]) -> str:
         overview=overview(settings) if len(settings) > 1 else [],
         sensitive=any(series.sensitivity(each) or ablation_table(each) for each in settings),
         data=_json([_numbers(settings, setting) for setting in settings]),
-        version=__version__,
+        version=feddc.__version__,
     )
 
 

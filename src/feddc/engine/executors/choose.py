@@ -34,14 +34,7 @@ def choose(
     job: Job, rounds: int, cohort: float, name: str = "auto", workers: int | None = None, device: str = "auto"
 ) -> Choice:
     """The executor called ``name``, or for "auto" the one that suits ``rounds`` rounds of ``cohort`` clients."""
-    if name not in NAMES:
-        raise unknown("executor", name, NAMES)
-    place = find_device(device)
-    if workers is not None:
-        check_count("workers", workers)
-        check(name in ("auto", "workers"), f"workers={workers} does not go with executor='{name}'")
-    if device not in ("auto", "cpu"):
-        check(name in ("auto", "vectorised"), f"device='{device}' needs executor='vectorised', not '{name}'")
+    place = check_choice(name, workers, device)
     if name == "in-process":
         return Choice(InProcess(job), "in-process, as asked")
     if name == "vectorised":
@@ -57,6 +50,19 @@ def choose(
             choice = _on_cpu(job, rounds, cohort, workers)
             return Choice(choice.executor, f"{choice.reason}; {place} is not used: {error}")
     return _on_cpu(job, rounds, cohort, workers)
+
+
+def check_choice(name: str, workers: int | None, device: str) -> str:
+    """Refuse names that do not exist or do not go together; the device to use."""
+    if name not in NAMES:
+        raise unknown("executor", name, NAMES)
+    place = find_device(device)
+    if workers is not None:
+        check_count("workers", workers)
+        check(name in ("auto", "workers"), f"workers={workers} does not go with executor='{name}'")
+    if device not in ("auto", "cpu"):
+        check(name in ("auto", "vectorised"), f"device='{device}' needs executor='vectorised', not '{name}'")
+    return place
 
 
 def _on_cpu(job: Job, rounds: int, cohort: float, workers: int | None) -> Choice:
@@ -81,7 +87,7 @@ def find_device(name: str) -> str:
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
-        torch.empty(1, device=name)
+        torch.zeros(1, device=name).item()  # "meta" can be written to, but not read
     except (RuntimeError, AssertionError) as error:  # torch without CUDA asserts
         reason = str(error).strip().partition("\n")[0]
         raise ConfigError(f"device '{name}' cannot be used: {reason}") from error
