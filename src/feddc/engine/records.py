@@ -33,12 +33,12 @@ class Record:
     bytes_down: int
     """What the server sent to the cohort in this round."""
     seconds: float
-    drift: Drift | None = None
-    """How far the clients were from the global model and from each other; None without diagnostics."""
     rejected: tuple[Rejected, ...] = ()
     """The clients whose updates were bad; their state is as it was before the round."""
     dropped: tuple[int, ...] = ()
     """The clients that were sent the model and never answered."""
+    drift: Drift | None = None
+    """How far the clients were from the global model and from each other; None without diagnostics."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 import torch
@@ -144,7 +144,7 @@ class Simulation:
         self._initial = model
         self._between_rounds = True
 
-    def run(self) -> Iterator[Record]:
+    def run(self) -> Generator[Record, None, None]:
         """The remaining rounds, one record each."""
         with contextlib.ExitStack() as ending:
             ending.callback(self.executor.close)
@@ -186,8 +186,10 @@ class Simulation:
         self._between_rounds = True
         drift = None if meter is None or not done.accepted else meter.result()
         seconds = time.perf_counter() - began
-        moved, left_out = (done.bytes_up, down), (done.rejected, tuple(dropped))
-        return Record(self.round, accuracy, loss, done.accepted, *moved, seconds, drift, *left_out)
+        drift = None if meter is None else meter.result()
+        moved = (done.bytes_up, down)
+        answers = (done.rejected, tuple(dropped))
+        return Record(self.round, accuracy, loss, done.accepted, *moved, seconds, *answers, drift)
 
     def state(self) -> dict[str, Tensor]:
         """Server and buffers as named tensors. With ``round`` and the rows of ``store`` it is all there is to keep."""
