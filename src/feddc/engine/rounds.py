@@ -88,8 +88,6 @@ def run_round(
                         type(each)(*(field[keep] for field in each)) for each in (upload, state, before)
                     )
                 if clients:
-                    if meter is not None:
-                        meter.add(delta, before)
                     store.scatter(clients, state)
                     sums.add(upload, Buffers(floats, ints), weight)
                     accepted.extend(clients)

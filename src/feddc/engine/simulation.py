@@ -184,7 +184,6 @@ class Simulation:
         due = self.round % self.evaluate_every == 0 or self.round == self.rounds
         accuracy, loss = self.evaluate() if due else (None, None)
         self._between_rounds = True
-        drift = None if meter is None or not done.accepted else meter.result()
         seconds = time.perf_counter() - began
         drift = None if meter is None else meter.result()
         moved = (done.bytes_up, down)

@@ -188,12 +188,6 @@ def from_toml(path: Path) -> Config:
     return Config(**{key: _typed(key, value) for key, value in read_toml(path, FIELDS).items()})
 
 
-def _quoted(value: Any) -> str:
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return str(value).lower() if isinstance(value, bool) else repr(value)
-
-
 def _typed(key: str, value: Any) -> Any:
     if key not in FIELDS:
         raise unknown("key", key, [*FIELDS, *SHORTHANDS])

@@ -62,8 +62,6 @@ class RunDir:
                 split = {"format": FORMAT, "counts": simulation.federation.label_counts().tolist()}
                 write_whole(path / "split.json", json.dumps(split) + "\n")
                 info = {"format": FORMAT, "arithmetic": simulation.arithmetic, "versions": versions()}
-                counts = simulation.federation.label_counts().tolist()
-                write_whole(path / "split.json", json.dumps({"format": FORMAT, "counts": counts}) + "\n")
                 write_whole(path / "run.json", json.dumps(info, indent=2) + "\n")
             self._records = (path / "records.jsonl").open("ab", buffering=0)
             self._digest, self._length = hashlib.sha256(), 0
@@ -220,8 +218,6 @@ def read_records(path: Path) -> tuple[Record, ...]:
             values["participants"] = tuple(values["participants"])
             values["rejected"] = tuple(Rejected(**each) for each in values.get("rejected", ()))
             values["dropped"] = tuple(values.get("dropped", ()))
-            drift = values.get("drift")
-            values["drift"] = None if drift is None else Drift.from_json(drift)
             records.append(Record(**values))
     except OSError as error:
         raise RunError(f"cannot read {path}: {error.strerror}") from None
