@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from feddc.algorithms import METHODS
 from feddc.cli import main
+from feddc.engine.executors import InProcess
 from feddc.experiment.config import FIELDS, SHORTHANDS
 
 
@@ -53,8 +54,8 @@ WORDS: dict[str, list[str]] = {
     "data": DATA_WORDS,
     "split": [*SPLIT_WORDS, "none", "natural"],
     "model": [*MODEL_WORDS, "resnet18:weights=none.pt"],
-    "executor": ["auto", "threads", "", "Auto"],  # not workers, which take seconds to start
-    "workers": ["0", "-1", "x", "none"],
+    "executor": ["threads", "", "Auto", "Workers"],
+    "workers": ["0", "-1", "x", "9" * 30],
     "device": ["cuda", "cuda:9", "cpu:0", "meta", "tpu", "mps", "", "none"],
     "on_bad_update": ["ignore", "", "Stop"],
     "checkpoint": ["0", "0min", "-1", "1e3", "0.5min", "min", "", "never", "9" * 30],
@@ -65,9 +66,9 @@ VALID: dict[str, list[str]] = {
     "data": ["digits", "synthetic", "synthetic:gamma1=1"],
     "split": ["iid", "dirichlet:0.3", "pathological:2", "shards:2", "iid+unbalanced:0.3"],
     "model": ["fcn", "fcn:8", "fcn:8:8", "linear"],
-    "executor": ["auto", "in-process", "vectorised"],
+    "executor": ["auto", "in-process", "vectorised", "workers"],
     "device": ["auto", "cpu"],
-    "workers": ["none"],
+    "workers": ["none", "1", "2"],
     "on_bad_update": ["stop", "reject"],
     "checkpoint": ["auto", "off", "10", "5min"],
     "cohort_size": ["1"],
@@ -135,6 +136,8 @@ def attempt(case: tuple[list[str], str | None]) -> str:
         started = mock.Mock(side_effect=StartedError)
         targets = ("runner.execute", "cells.execute", "cells.seconds_a_round")
         with contextlib.ExitStack() as stack:
+            # In place of processes, which take seconds to start.
+            stack.enter_context(mock.patch("feddc.engine.executors.choose.Workers", lambda job, _: InProcess(job)))
             for target in targets:
                 stack.enter_context(mock.patch(f"feddc.experiment.{target}", started))
             stack.enter_context(contextlib.redirect_stdout(out))
