@@ -13,7 +13,7 @@ from torch import nn
 from ..algorithms import Algorithm, method_name
 from ..data import Federation
 from ..errors import ConfigError, DivergedError, check, check_count
-from ..models import FlatModel
+from ..models import FlatModel, module_with
 from .cohorts import make_cohorts
 from .executors import choose
 from .local import Job, LocalTraining, Start
@@ -155,11 +155,7 @@ class Simulation:
 
     def module(self) -> nn.Module:
         """A copy of the user's module with the current global weights and buffers."""
-        flat = FlatModel(self._initial)
-        flat.load(self.server.model, self.buffers)
-        module = copy.deepcopy(self._initial)
-        module.load_state_dict(flat.module.state_dict())
-        return module
+        return module_with(self._initial, self.server.model, self.buffers)
 
 
 @torch.no_grad()
