@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ class Deployment:
         self.env["PYTHONPATH"] = ""
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self.processes: list[subprocess.Popen[bytes]] = []
         security = f'root-certificates = "{folder / "ca.crt"}"' if tls else "insecure = true"
         (self.home / "config.toml").write_text(
             f'[superlink]\ndefault = "dep"\n\n[superlink.dep]\naddress = "{self.address}"\n{security}\n'
@@ -48,7 +49,7 @@ class Deployment:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in reversed(self._processes):
+        for process in reversed(self.processes):
             self.stop(process)
 
     def start(self, log: str, *command: str) -> subprocess.Popen[bytes]:
@@ -58,15 +59,13 @@ class Deployment:
                 command, env=self.env, cwd=self.folder, stdout=output, stderr=output, stdin=subprocess.DEVNULL,
                 process_group=0,
             )  # fmt: skip
-        self._processes.append(process)
+        self.processes.append(process)
         return process
 
     def stop(self, process: subprocess.Popen[bytes], sign: int = signal.SIGKILL) -> None:
         """End a process and its group."""
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(process.pid, sign)
-        except ProcessLookupError:
-            pass
         process.wait(timeout=20)
 
     def log(self, name: str) -> str:
@@ -80,7 +79,7 @@ class Deployment:
             "superlink", "flower-superlink", "--host", "127.0.0.1", "--port", str(self.port),
             "--disable-runtime-dependency-installation", "--database", str(self.folder / "state.db"), *security,
         )  # fmt: skip
-        self.until(lambda: self._listening(), 60, "the SuperLink listens")
+        self.until(self.listening, 60, "the SuperLink listens")
         return process
 
     def supernode(self, client: int, clients: int = 3, *more: str, config: str = "") -> subprocess.Popen[bytes]:
@@ -132,7 +131,17 @@ class Deployment:
         path = self.home / "feddc" / experiment / "server" / "records.jsonl"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
-    def _listening(self) -> bool:
+    def trainers(self) -> list[int]:
+        """The trainer processes of this deployment's nodes: they have its Flower home in their command line."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):
+                line = path.read_bytes()
+                if b"feddc.flower.trainer" in line and str(self.home).encode() in line:
+                    found.append(int(path.parent.name))
+        return found
+
+    def listening(self) -> bool:
         with socket.socket() as probe:
             probe.settimeout(0.5)
             return probe.connect_ex(("127.0.0.1", self.port)) == 0

@@ -72,7 +72,7 @@ def test_a_client_that_lost_its_disk_begins_from_zero_and_is_named(
                 damage(path)
     assert "client 3 began again from zero: the state of round 2 is lost" in said()
     assert said().count("began again") == 1
-    assert [record for record in range(4)] and run.progress.round == 4
+    assert run.progress.round == 4
 
 
 def test_methods_without_client_state_leave_nothing_on_disk(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_server_that_crashed_in_a_round_continues_as_if_it_had_not(tmp_path: P
     next(rounds)
     crashed = coordinator(feddc.FedDC(), tmp_path)
 
-    def crash(client: int, reply: Message) -> Message:
+    def crash(*_: object) -> Message:
         raise KeyboardInterrupt
 
     grid_of(crashed).tamper = crash
@@ -123,16 +123,12 @@ def changed(reply: Message, arrays: dict[str, Any] | None = None, **config: Any)
     return Message(content, reply_to=reply)
 
 
-P = 83
+ONES = np.ones(83, np.float32)
 NONSENSE = {
-    "array 'delta' has NaN or Inf": lambda reply: changed(reply, {"delta": np.full(P, np.nan, np.float32)}),
-    r"array 'delta' is float32 (3,), not float32 (83,)": lambda reply: changed(
-        reply, {"delta": np.ones(3, np.float32)}
-    ),
-    r"array 'delta' is float64 (83,), not float32 (83,)": lambda reply: changed(reply, {"delta": np.ones(P)}),
-    "the arrays are ['delta', 'extra', 'variate'], not": lambda reply: changed(
-        reply, {"extra": np.ones(P, np.float32)}
-    ),
+    "array 'delta' has NaN or Inf": lambda reply: changed(reply, {"delta": ONES * np.nan}),
+    "array 'delta' is float32 (3,), not float32 (83,)": lambda reply: changed(reply, {"delta": ONES[:3]}),
+    "array 'delta' is float64 (83,), not float32 (83,)": lambda reply: changed(reply, {"delta": np.ones(83)}),
+    "the arrays are ['delta', 'extra', 'variate'], not": lambda reply: changed(reply, {"extra": ONES}),
     "it is for experiment 'other', not 'feddc-": lambda reply: changed(reply, experiment="other"),
     "it is for round 1, not 2": lambda reply: changed(reply, round=1),
     "it is for client 4, not 1": lambda reply: changed(reply, client=4),
@@ -152,8 +148,6 @@ def test_nonsense_is_refused_and_named_and_the_round_goes_on(
         return NONSENSE[sentence](reply) if client == 1 else reply
 
     grid_of(run).tamper = tamper
-    for message_id, reply in list(grid_of(run).replies.items()):
-        assert message_id and reply
     record = next(rounds)
     grid_of(run).tamper = lambda _, reply: reply
     list(rounds)
@@ -168,7 +162,7 @@ def test_a_round_without_any_answer_ends_the_run(tmp_path: Path) -> None:
     rounds = run.run()
     next(rounds)
     grid_of(run).down = set(range(5))
-    with pytest.raises(feddc.RunError, match="^round 2 has no answer that can be used"):
+    with pytest.raises(feddc.RunError, match=r"^round 2 has no answer that can be used"):
         next(rounds)
     assert [record.round for record in coordinator(feddc.FedDC(), tmp_path, **EVERYONE).run()] == [2, 3, 4]
 
@@ -177,9 +171,7 @@ def test_fewer_clients_than_asked_for(tmp_path: Path) -> None:
     run = coordinator(feddc.FedDC(), tmp_path)
     grid = grid_of(run)
     grid.nodes = {node: client for node, client in grid.nodes.items() if client not in (1, 3)}
-    with pytest.raises(
-        feddc.RunError, match="^3 of 5 clients were connected after 0 seconds, .*: client 1, 3 is missing"
-    ):
+    with pytest.raises(feddc.RunError, match=r"^3 of 5 clients were connected after 0 .*: client 1, 3 is missing"):
         list(run.run())
 
 
