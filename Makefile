@@ -1,16 +1,20 @@
 # make demo   sets up .venv and runs the main comparison
 # make test   sets up .venv and runs lint, types and tests
+# make bench  sets up .venv and measures the speed of a local step
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo test bench lint clean
 
 demo: $(VENV)/installed
 	$(BIN)/feddc compare
 
 test: $(VENV)/dev lint
 	$(BIN)/pytest
+
+bench: $(VENV)/dev
+	$(BIN)/python -m benchmarks
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .

@@ -31,7 +31,7 @@ def run(out: Path | None, config: Path | None, data_dir: Path | None, quiet: boo
     out = out or _default_out(chosen.method.partition(":")[0])
     [label] = _labels([chosen])
     with Display({label: chosen.rounds}, quiet) as display:
-        display.say(describe(chosen))
+        display.say(describe(chosen, len(simulation.federation)))
         display.say(f"executor: {simulation.executor_reason}")
         outcome = execute(chosen, simulation, out, display.watch(label, chosen.rounds))
         display.finish(label, outcome)
@@ -75,7 +75,7 @@ def compare(
     labels = _labels(configs)
     outcomes = []
     with Display(dict.fromkeys(labels, first.rounds), quiet) as display:
-        display.say(describe(first))
+        display.say(describe(first, len(federation)))
         display.say(f"executor: {simulation.executor_reason}")
         for label, each in zip(labels, configs, strict=True):
             simulation = simulation if each is first else prepare(each, federation)
@@ -84,17 +84,17 @@ def compare(
             display.finish(label, outcome)
     display.table(outcomes, first)
     runs = [(label, outcome.records) for label, outcome in outcomes]
-    convergence(runs, first.target, describe(first), out / "convergence.png")
+    convergence(runs, first.target, describe(first, len(federation)), out / "convergence.png")
     display.say(f"picture: {out / 'convergence.png'}   runs: {out}/")
 
 
-def describe(config: Config) -> str:
-    """The setting in one line."""
+def describe(config: Config, clients: int) -> str:
+    """The setting in one line; data that comes with its clients decides how many there are."""
     who = (
         f"cohorts of {config.cohort_size}" if config.cohort_size else f"{100 * (config.participation or 1):g} % a round"
     )
     return (
-        f"{config.data}, {config.clients} clients, {config.split or 'natural split'}, {who}, {config.model}, "
+        f"{config.data}, {clients} clients, {config.split or 'natural split'}, {who}, {config.model}, "
         f"{config.rounds} rounds, {config.epochs} local epochs, batch {config.batch_size or 'full'}, "
         f"lr {config.lr:g}×{config.lr_decay:g}, seed {config.seed}"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 import torch
@@ -15,6 +15,29 @@ from .partition import Indices, check_indices, split_indices
 
 Samples = tuple[Tensor, Tensor]
 Augment: TypeAlias = Callable[[Tensor, np.random.Generator], Tensor]
+
+
+class Clients(Sequence[Tensor]):
+    """The rows of each client, cut from one array when asked for: a tensor each would be most of the memory of many
+    small clients."""
+
+    def __init__(self, rows: Indices, sizes: Indices) -> None:
+        self.rows = torch.from_numpy(np.ascontiguousarray(rows, dtype=np.int64))
+        self.sizes = sizes.astype(np.int64)
+        self._stops = np.cumsum(self.sizes)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @overload
+    def __getitem__(self, client: int) -> Tensor: ...
+    @overload
+    def __getitem__(self, client: slice) -> Sequence[Tensor]: ...
+    def __getitem__(self, client: int | slice) -> Tensor | Sequence[Tensor]:
+        if isinstance(client, slice):
+            return [self[each] for each in range(*client.indices(len(self)))]
+        stop, size = self._stops[client], self.sizes[client]
+        return self.rows[stop - size : stop]
 
 
 @dataclass(frozen=True)
@@ -28,7 +51,7 @@ class Federation:
 
     x: Tensor
     y: Tensor
-    clients: tuple[Tensor, ...]
+    clients: Sequence[Tensor]
     test: Samples | None
     classes: int
     name: str = "arrays"
@@ -54,24 +77,25 @@ class Federation:
         or a number of ``clients`` and a ``split`` such as ``"dirichlet:0.3"``. ``y`` holds class numbers from 0.
         """
         train = _samples(x, y, "training")
-        held_out = None if test is None else _samples(*test, "test")
+        held_out = None if test is None else _aligned(*_samples(*test, "test"))
         labels = train[1].numpy()
         found = int(max(labels.max(), held_out[1].max() if held_out else 0)) + 1
         if classes is not None and classes < found:
             raise DataError(f"labels go up to {found - 1}, which is outside the {classes} classes 0..{classes - 1}")
         check((sizes is None) != (clients is None), "give either sizes= or clients=, to say which client holds what")
         if sizes is not None:
-            indices = _runs(np.asarray(sizes), len(labels))
-        elif isinstance(clients, int):
-            indices = split_indices(split, labels, clients, np.random.default_rng([seed, 0xDA7A]))
+            rows = _runs(np.asarray(sizes), len(labels))
         else:
-            indices = [_index_array(i, each) for i, each in enumerate(clients or [])]
-        check_indices(indices, len(labels))
+            if isinstance(clients, int):
+                indices = split_indices(split, labels, clients, np.random.default_rng([seed, 0xDA7A]))
+            else:
+                indices = [_index_array(i, each) for i, each in enumerate(clients or [])]
+            check_indices(indices, len(labels))
+            rows = Clients(np.concatenate(indices), np.array([len(each) for each in indices]))
         if held_out and held_out[0].shape[1:] != train[0].shape[1:]:
             raise DataError(
                 f"test samples have shape {tuple(held_out[0].shape[1:])}, training samples {tuple(train[0].shape[1:])}"
             )
-        rows = tuple(torch.from_numpy(np.ascontiguousarray(each)) for each in indices)
         return cls(*train, rows, held_out, classes or found, name)
 
     @classmethod
@@ -92,6 +116,8 @@ class Federation:
     @property
     def sizes(self) -> Indices:
         """Samples per client."""
+        if isinstance(self.clients, Clients):
+            return self.clients.sizes
         return np.array([len(each) for each in self.clients], dtype=np.int64)
 
     @property
@@ -139,23 +165,22 @@ def _samples(x: Any, y: Any, what: str) -> Samples:
         features = features.to(torch.float32)
     elif features.dtype == torch.uint8:
         features = features.to(torch.float32)
-    return _aligned(features), _aligned(labels.to(torch.int64))
+    return features.contiguous(), labels.to(torch.int64).contiguous()
 
 
-def _aligned(tensor: Tensor) -> Tensor:
-    """Contiguous, and where torch would put it: matrix products may round differently on other addresses."""
-    tensor = tensor.contiguous()
-    return tensor if tensor.data_ptr() % 64 == 0 else tensor.clone()
+def _aligned(x: Tensor, y: Tensor) -> Samples:
+    """The samples at an address that torch itself would give: matrix products may round differently on others."""
+    return x if x.data_ptr() % 64 == 0 else x.clone(), y
 
 
-def _runs(sizes: Indices, samples: int) -> list[Indices]:
+def _runs(sizes: Indices, samples: int) -> Clients:
     if sizes.ndim != 1 or len(sizes) == 0 or not np.issubdtype(sizes.dtype, np.integer):
         raise DataError("sizes must be a list of whole numbers, the samples of each client")
     if (sizes <= 0).any():
         raise DataError(f"client {int(np.argmax(sizes <= 0))} is empty: every client needs at least one sample")
     if sizes.sum() != samples:
         raise DataError(f"sizes add up to {int(sizes.sum())}, but there are {samples} samples")
-    return np.split(np.arange(samples), np.cumsum(sizes)[:-1])
+    return Clients(np.arange(samples), sizes)
 
 
 def _index_array(client: int, indices: Any) -> Indices:

@@ -108,15 +108,23 @@ def one_row(correction: Correction) -> Correction:
 
 def client_batches(job: Job, round: int, client: int, dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor]]:
     """The samples and labels of each step of a client in a round."""
-    federation = job.federation
-    x, y = federation.client_samples(client)
+    x, y = job.federation.client_samples(client)
     x = x.to(dtype) if x.is_floating_point() else x
-    draw = generator(job.seed, "augment", round, client)
+    augment = augmentation(job, round, client)
     for batch in plan(job, round, client):
         sample = x.index_select(0, batch)  # faster than x[batch]
-        if federation.augment is not None:
-            sample = federation.augment(sample, draw)
+        if augment is not None:
+            sample = augment(sample)
         yield sample.contiguous(memory_format=job.memory_format), y.index_select(0, batch)
+
+
+def augmentation(job: Job, round: int, client: int) -> Callable[[Tensor], Tensor] | None:
+    """What changes the batches of a client in a round, one after the other, if anything does."""
+    augment = job.federation.augment
+    if augment is None:
+        return None
+    rng = generator(job.seed, "augment", round, client)
+    return lambda batch: augment(batch, rng)
 
 
 def plan(job: Job, round: int, client: int) -> Batches:

@@ -1,12 +1,13 @@
 """Client state between rounds: the only mutable state of a simulation besides the server's.
 
-Small states are kept in memory. Large ones (N clients × P parameters × 1 or 2) are rows of a sparse temporary file,
-read and written row by row: memory follows the cohort, disk follows the clients that ever took part.
+States of up to 256 MB are kept in memory. Larger ones (N clients × P parameters × 1 or 2) are rows of a sparse
+temporary file, read and written row by row: memory follows the cohort, disk the clients that ever took part.
 """
 
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import tempfile
 import weakref
@@ -60,10 +61,14 @@ class Table(Protocol):
 
 
 class MemoryTable:
-    """Rows in memory."""
+    """Rows in memory that the system hands out when they are first written."""
 
     def __init__(self, field: Vector, clients: int) -> None:
-        self._rows = field.new_zeros(clients, field.numel())
+        if field.numel() == 0:
+            self._rows = field.new_zeros(clients, 0)
+        else:
+            memory = mmap.mmap(-1, clients * field.nbytes)
+            self._rows = torch.frombuffer(memory, dtype=field.dtype).view(clients, -1)
 
     def read(self, clients: Sequence[int]) -> Rows:
         return self._rows.index_select(0, torch.tensor(clients))

@@ -23,8 +23,7 @@ from ...models import Buffers, FlatModel
 from ...types import Correction, Rows
 from ..dense import DenseGradient, dense_layers
 from ..functional import FunctionalGradient
-from ..keys import generator
-from ..local import Evaluation, Job, Start, gradient_of, plan
+from ..local import Evaluation, Job, Start, augmentation, gradient_of, plan
 from .base import Correct, Trained, evaluate_block, one_thread, test_blocks, total
 
 GROUP = 256  # clients at a time: more of them save no more overhead, and take more memory
@@ -137,13 +136,12 @@ def _batches(
     short = (steps.length < size) & working
     counts = (np.arange(size) < steps.length[..., None]) / steps.length[..., None]
     shares = torch.from_numpy(counts).to(x.device, start.model.dtype) if short.any() else None
-    augment = job.federation.augment
-    draws = [generator(job.seed, "augment", start.round, clients[each]) for each in steps.order]
+    augments = [augmentation(job, start.round, clients[each]) for each in steps.order]
     for step, k in enumerate(steps.active):
         batch = x.index_select(0, index[step, :k].view(-1)).view(k, size, *x.shape[1:])
-        if augment is not None:
-            for row, length, draw in zip(batch, steps.length[step], draws, strict=False):
-                row[:length] = augment(row[:length], draw)
+        for row, length, augment in zip(batch, steps.length[step, :k], augments[:k], strict=True):
+            if augment is not None:
+                row[:length] = augment(row[:length])
         yield batch, labels[step, :k], 1 / size if shares is None else shares[step, :k]
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from ...data.federation import Clients
 from ...models import Buffers, FlatModel
 from ...types import Correction
 from ..local import Evaluation, Job, Start, train_client
@@ -57,7 +58,7 @@ class Worker:
             setup.job.federation,
             x=memory["x"],
             y=memory["y"],
-            clients=torch.split(memory["clients"], memory["sizes"].tolist()),
+            clients=Clients(memory["clients"].numpy(), memory["sizes"].numpy()),
             test=test if len(test[1]) else None,
         )
         self.job = replace(setup.job, federation=federation)

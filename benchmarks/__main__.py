@@ -1,0 +1,102 @@
+"""The command: measure, print a table, and write JSON if asked."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from feddc.engine.executors import usable_cores
+
+from . import __doc__ as usage
+from .floor import Machine
+from .measure import Row, Spread, as_json, many_clients, measure
+from .workloads import WORKLOADS
+
+MANY = "many"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser("benchmarks", description=usage, formatter_class=argparse.RawTextHelpFormatter)
+    names = [*WORKLOADS, MANY]
+    parser.add_argument("workload", nargs="*", help=f"some of {', '.join(names)}; all if none is given")
+    parser.add_argument(
+        "--repeats", type=int, default=5, help="measurements of each; the table has medians (default 5)"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where to write the numbers")
+    parser.add_argument("--smoke", action="store_true", help="tiny sizes, to see that it runs")
+    options = parser.parse_args(arguments)
+    unknown = set(options.workload) - set(names)
+    if unknown or options.repeats < 1:
+        parser.error(f"no workload '{unknown.pop()}'" if unknown else "--repeats must be 1 or more")
+    chosen = options.workload or names
+
+    console = Console()
+    machine = Machine(usable_cores())
+    results: dict[str, Any] = {"machine": _machine(), "repeats": options.repeats, "rows": [], "many": []}
+    with console.status("starting") as status:
+        for name in chosen:
+            if name != MANY:
+                rows = measure(name, options.repeats, options.smoke, machine, status.update)
+                results["rows"] += as_json(rows)
+                console.print(_table(name, rows))
+        if MANY in chosen:
+            counts, rounds = ((60, 100), 3) if options.smoke else ((1_000, 10_000, 100_000), 200)
+            for count in counts:
+                status.update(f"{MANY}: {count} clients")
+                results["many"].append(many_clients(count, rounds))
+            console.print(_many_table(results["many"]))
+    machine.close()
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=2) + "\n")
+        console.print(f"written to {options.json}")
+
+
+def _machine() -> str:
+    return (
+        f"{usable_cores()} cores, {platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}"
+    )
+
+
+def _table(name: str, rows: list[Row]) -> Table:
+    table = Table(title=(WORKLOADS[name].__doc__ or "").rstrip("."), title_justify="left")
+    for column in ("", "ms per local step", "over the plain loop", "of the floor", "evaluation", "rest of the round"):
+        table.add_column(column, justify="right" if column else "left")
+    slow, floor = rows[0].step.median, rows[-1].step.median
+    for row in rows:
+        step = row.step
+        table.add_row(
+            row.contestant,
+            f"{step.median * 1e3:.4g} ({step.least * 1e3:.4g}–{step.most * 1e3:.4g})",
+            f"{slow / step.median:.3g}×",
+            f"{step.median / floor:.2f}×",
+            _percent(row.evaluation),
+            _percent(row.rest),
+        )
+    return table
+
+
+def _percent(part: Spread | None) -> str:
+    return "" if part is None else f"{part.median:.1%}"
+
+
+def _many_table(results: list[dict[str, Any]]) -> Table:
+    table = Table(title="155 parameters, 50 clients a round, 10 steps each", title_justify="left")
+    for column in ("clients", "ms per round", "", "MB beyond the data"):
+        table.add_column(column, justify="right")
+    for result in results:
+        ratio = result["seconds"] / results[0]["seconds"]
+        table.add_row(
+            f"{result['clients']}", f"{result['seconds'] * 1e3:.3g}", f"{ratio:.2f}×", f"{result['megabytes']:.0f}"
+        )
+    return table
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""Measurements. All contestants of a workload take turns, so that a busy moment of the machine hits each of them."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import feddc
+from feddc.engine.executors import Executor, Trained
+from feddc.engine.local import Evaluation, Start, plan
+
+from . import plain
+from .floor import Machine, step_flops
+from .workloads import WORKLOADS, Workload
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Several measurements of one thing."""
+
+    median: float
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        return cls(statistics.median(values), min(values), max(values))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One contestant: seconds per local step, and for ours how a round evaluated every time divides, in parts of 1."""
+
+    workload: str
+    contestant: str
+    step: Spread
+    evaluation: Spread | None = None
+    rest: Spread | None = None
+
+
+class Timed:
+    """An executor with a watch."""
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor, self.training, self.evaluation = executor, 0.0, 0.0
+
+    def train(self, clients: Sequence[int], start: Start, correct: Any) -> Trained:
+        began = time.perf_counter()
+        trained = self.executor.train(clients, start, correct)
+        self.training += time.perf_counter() - began
+        return trained
+
+    def evaluate(self, start: Start) -> Evaluation | None:
+        began = time.perf_counter()
+        evaluation = self.executor.evaluate(start)
+        self.evaluation += time.perf_counter() - began
+        return evaluation
+
+    def close(self) -> None:
+        self.executor.close()
+
+
+class Contestant:
+    """FedDC with one of our executors, a round at a time."""
+
+    def __init__(self, workload: Workload, executor: str) -> None:
+        self.simulation = feddc.Simulation(
+            feddc.FedDC(alpha=plain.ALPHA),
+            workload.model,
+            workload.federation,
+            rounds=1_000_000,
+            cohort_size=workload.cohort,
+            training=workload.training,
+            executor=executor,
+        )
+        self.watch = Timed(self.simulation.executor)
+        self.job = self.watch.executor.job  # type: ignore[attr-defined]
+        self.simulation.executor = self.watch
+
+    def round(self) -> tuple[float, float, float]:
+        """Seconds per local step; evaluation and everything else as parts of the round."""
+        self.watch.training = self.watch.evaluation = 0.0
+        record = self.simulation.step()
+        steps = sum(len(plan(self.job, record.round, client)) for client in record.participants)
+        rest = record.seconds - self.watch.training - self.watch.evaluation
+        return self.watch.training / steps, self.watch.evaluation / record.seconds, rest / record.seconds
+
+
+def measure(name: str, repeats: int, smoke: bool, machine: Machine, say: Callable[[str], None]) -> list[Row]:
+    """All contestants of a workload, ``repeats`` times after one round to warm up."""
+    workload = WORKLOADS[name](smoke)
+    flops = step_flops(workload)
+    ours = {executor: Contestant(workload, executor) for executor in workload.executors}
+    plain_steps, floor_steps = [], []
+    rounds: dict[str, list[tuple[float, float, float]]] = {executor: [] for executor in ours}
+    for turn in range(repeats + 1):
+        say(f"{name}: turn {turn} of {repeats}")
+        floor_steps.append(flops / machine.flops(0.01 if smoke else 0.5))
+        plain_steps.append(plain.seconds_per_step(workload, 1 if turn == 0 else min(4, workload.cohort)))
+        for executor, contestant in ours.items():
+            rounds[executor].append(contestant.round())
+    for contestant in ours.values():
+        contestant.watch.close()
+    rows = [Row(name, "plain loop", Spread.of(plain_steps[1:]))]
+    for executor, found in rounds.items():
+        rows.append(Row(name, executor, *(Spread.of(column) for column in zip(*found[1:], strict=True))))
+    return [*rows, Row(name, "floor", Spread.of(floor_steps[1:]))]
+
+
+def many_clients(clients: int, rounds: int) -> dict[str, Any]:
+    """Time and memory with so many clients of which 50 take part, in a process of its own."""
+    code = f"from benchmarks.many import main; main({clients}, {rounds})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    return [asdict(row) for row in rows]
