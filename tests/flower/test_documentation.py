@@ -38,6 +38,7 @@ class Reader:
         for kind, block in re.findall(r"```(sh|toml)\n(.*?)```", text, re.DOTALL):
             for port, free in self.ports.items():
                 block = block.replace(port, free)
+            block = block.replace("/srv/federation", str(self.deployment.folder))
             if kind == "toml":
                 (self.deployment.home / "config.toml").write_text(block)
                 continue

@@ -37,6 +37,7 @@ def simulate(
     executor: str = "auto",
     workers: int | None = None,
     device: str = "auto",
+    ray_address: str | None = None,
 ) -> Iterator[Record]:
     """Run ``rounds`` rounds of federated training and yield a record after each.
 
@@ -46,7 +47,8 @@ def simulate(
     are checked at the call, before the first round.
 
     ``executor`` is who trains the clients: "in-process", "workers" (as many processes as ``workers`` says, or one for
-    each core), "vectorised" (many clients at once, on ``device``), or "auto". A seed gives the same batches with each.
+    each core), "vectorised" (many clients at once, on ``device``), "ray" (on the Ray cluster at ``ray_address``, or one
+    on this machine), or "auto". A seed gives the same batches with each.
     """
     simulation = Simulation(
         algorithm,
@@ -62,6 +64,7 @@ def simulate(
         executor=executor,
         workers=workers,
         device=device,
+        ray_address=ray_address,
     )
     return simulation.run()
 
@@ -95,6 +98,7 @@ class Simulation:
         executor: str = "auto",
         workers: int | None = None,
         device: str = "auto",
+        ray_address: str | None = None,
     ) -> None:
         check_count("rounds", rounds)
         check_count("seed", seed, 0)
@@ -111,7 +115,8 @@ class Simulation:
         self.buffers = initial.buffers()
         self.store = ClientStore(algorithm.init_client(self.server.model), len(federation))
         job = Job(model, federation, self.training, seed, self.steps if algorithm.fixed_steps else None)
-        self.executor, self.executor_reason = choose(job, rounds, self.cohorts.mean_size, executor, workers, device)
+        size = self.cohorts.mean_size
+        self.executor, self.executor_reason = choose(job, rounds, size, executor, workers, device, ray_address)
         self._initial = model
 
     def run(self) -> Iterator[Record]:

@@ -44,9 +44,10 @@ class Config:
     target: float = _option(0.95, "accuracy that 'rounds to target' asks for")
     stop_at: float | None = _option(None, "stop once this accuracy is reached")
     evaluate_every: int = _option(1, "rounds between evaluations")
-    executor: str = _option("auto", "who trains the clients: in-process, workers, vectorised, or auto")
+    executor: str = _option("auto", "who trains the clients: in-process, workers, vectorised, ray, or auto")
     workers: int | None = _option(None, "worker processes  [default: one for each core]")
     device: str = _option("auto", "where the vectorised executor computes")
+    ray_address: str | None = _option(None, "the Ray cluster of --executor ray  [default: one on this machine]")
 
     def __post_init__(self) -> None:
         check_count("clients", self.clients)

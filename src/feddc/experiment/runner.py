@@ -72,6 +72,7 @@ def prepare(config: Config, federation: Federation | None = None, data_dir: Path
         executor=config.executor,
         workers=config.workers,
         device=config.device,
+        ray_address=config.ray_address,
     )
 
 
