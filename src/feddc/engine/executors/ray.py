@@ -232,11 +232,8 @@ def _connect(address: str | None) -> bool:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a machine without a way out would wait for it
     joins = address is not None or "RAY_ADDRESS" in os.environ
     try:
-        if joins:
-            ray.init(address, logging_level=logging.ERROR, log_to_driver=False)
-        else:  # for this machine only: no dashboard, nothing that others can reach
-            own: dict[str, Any] = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
-            ray.init(logging_level=logging.ERROR, log_to_driver=False, **own)
+        dashboard = None if joins else False
+        ray.init(address, include_dashboard=dashboard, logging_level=logging.ERROR, log_to_driver=False)
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise WorkerError(f"the Ray cluster {address or ''} cannot be used: {_first_line(error)}") from error
     return True
