@@ -28,6 +28,31 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def trainers_of(folder: Path) -> list[int]:
+    """The trainer processes of clients that keep their state in this folder: their command lines name it."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            line = path.read_bytes()
+            if b"feddc.flower.trainer" in line and str(folder).encode() in line:
+                found.append(int(path.parent.name))
+    return found
+
+
+def gone_within(seconds: float, pids: list[int]) -> bool:
+    """Whether these processes end in time; one that nobody has waited for counts as ended."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        states = []
+        for pid in pids:
+            with suppress(OSError):
+                states.append(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0])
+        if all(state == "Z" for state in states):
+            return True
+        time.sleep(0.05)
+    return False
+
+
 class Deployment:
     """Use as a context manager: at its end all processes that it started are gone."""
 
@@ -74,10 +99,10 @@ class Deployment:
 
     def superlink(self, *more: str) -> subprocess.Popen[bytes]:
         """A SuperLink that is ready, on the same port and with the same database each time."""
-        security = ["--insecure"] if not self.tls else list(more)
+        security = [] if self.tls else ["--insecure"]
         process = self.start(
             "superlink", "flower-superlink", "--host", "127.0.0.1", "--port", str(self.port),
-            "--disable-runtime-dependency-installation", "--database", str(self.folder / "state.db"), *security,
+            "--disable-runtime-dependency-installation", "--database", str(self.folder / "state.db"), *security, *more,
         )  # fmt: skip
         self.until(self.listening, 60, "the SuperLink listens")
         return process
@@ -111,6 +136,25 @@ class Deployment:
         assert found.get("success"), found
         return str(found["run-id"])
 
+    def stream(self, app: Path, config: str, *more: str) -> str:
+        """Run to the end; the log."""
+        done = subprocess.run(
+            ["flwr", "run", str(app), "dep", "--stream", "--run-config", config, *more],
+            env=self.env,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=400,
+        )
+        return done.stdout + done.stderr
+
+    def logs_of(self, run: str) -> str:
+        """What the ServerApp of a run said."""
+        done = subprocess.run(
+            ["flwr", "log", run, "dep", "--show"], env=self.env, capture_output=True, text=True, timeout=60
+        )
+        return done.stdout + done.stderr
+
     def status(self, run: str) -> str:
         return str(self.flwr("ls", "dep", "--run-id", run)["runs"][0]["status"])
 
@@ -125,21 +169,14 @@ class Deployment:
             if time.monotonic() > deadline:
                 logs = "\n".join(f"== {path.name}\n{path.read_text()[-3000:]}" for path in self.folder.glob("*.log"))
                 raise AssertionError(f"waited {seconds} s in vain until {what}\n{logs}")
-            time.sleep(0.2)
+            time.sleep(1.0)  # a look may be a process of its own
 
     def records(self, experiment: str) -> list[dict[str, Any]]:
         path = self.home / "feddc" / experiment / "server" / "records.jsonl"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def trainers(self) -> list[int]:
-        """The trainer processes of this deployment's nodes: they have its Flower home in their command line."""
-        found = []
-        for path in Path("/proc").glob("[0-9]*/cmdline"):
-            with suppress(OSError):
-                line = path.read_bytes()
-                if b"feddc.flower.trainer" in line and str(self.home).encode() in line:
-                    found.append(int(path.parent.name))
-        return found
+        return trainers_of(self.home)
 
     def listening(self) -> bool:
         with socket.socket() as probe:

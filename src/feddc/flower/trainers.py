@@ -91,9 +91,12 @@ def _start(spec: tuple[Any, ...], node: int, sock: Path) -> Connection:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         try:
-            return _connect(sock)
+            connection = _connect(sock)
         except (FileNotFoundError, ConnectionRefusedError):
             time.sleep(0.02)
+            continue
+        process.returncode = 0  # it is on its own now: Popen need not warn that it still runs
+        return connection
     raise WorkerError(f"the trainer process did not start: see {log}")
 
 
