@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from feddc.engine.executors import usable_cores
 
 from . import __doc__ as usage
 from .floor import Machine
-from .measure import Row, Spread, as_json, many_clients, measure
+from .measure import PLAIN, Row, Spread, as_json, many_clients, measure
 from .workloads import WORKLOADS
 
 MANY = "many"
@@ -26,9 +27,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser("benchmarks", description=usage, formatter_class=argparse.RawTextHelpFormatter)
     names = [*WORKLOADS, MANY]
     parser.add_argument("workload", nargs="*", help=f"some of {', '.join(names)}; all if none is given")
-    parser.add_argument(
-        "--repeats", type=int, default=5, help="measurements of each; the table has medians (default 5)"
-    )
+    parser.add_argument("--repeats", type=int, default=5, help="measurements of each, for the median (default 5)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where to write the numbers")
     parser.add_argument("--smoke", action="store_true", help="tiny sizes, to see that it runs")
     options = parser.parse_args(arguments)
@@ -38,8 +37,14 @@ def main(arguments: list[str] | None = None) -> None:
     chosen = options.workload or names
 
     console = Console()
-    machine = Machine(usable_cores())
-    results: dict[str, Any] = {"machine": _machine(), "repeats": options.repeats, "rows": [], "many": []}
+    machine = Machine(1 if options.smoke else usable_cores())
+    results: dict[str, Any] = {
+        "machine": _machine(),
+        "load": [_load()],
+        "repeats": options.repeats,
+        "rows": [],
+        "many": [],
+    }
     with console.status("starting") as status:
         for name in chosen:
             if name != MANY:
@@ -47,28 +52,35 @@ def main(arguments: list[str] | None = None) -> None:
                 results["rows"] += as_json(rows)
                 console.print(_table(name, rows))
         if MANY in chosen:
-            counts, rounds = ((60, 100), 3) if options.smoke else ((1_000, 10_000, 100_000), 200)
+            counts, rounds = ((60,), 3) if options.smoke else ((1_000, 10_000, 100_000), 200)
             for count in counts:
                 status.update(f"{MANY}: {count} clients")
                 results["many"].append(many_clients(count, rounds))
             console.print(_many_table(results["many"]))
     machine.close()
+    results["load"].append(_load())
+    console.print("load average at the start and at the end: {:.1f}, {:.1f}".format(*results["load"]))
     if options.json:
         options.json.write_text(json.dumps(results, indent=2) + "\n")
         console.print(f"written to {options.json}")
 
 
+def _load() -> float:
+    """The one-minute load average: far above 0 at the start, other work took part of the cores."""
+    return os.getloadavg()[0]
+
+
 def _machine() -> str:
-    return (
-        f"{usable_cores()} cores, {platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}"
-    )
+    versions = f"Python {platform.python_version()}, torch {torch.__version__}"
+    return f"{usable_cores()} cores, {platform.machine()}, {versions}"
 
 
 def _table(name: str, rows: list[Row]) -> Table:
     table = Table(title=(WORKLOADS[name].__doc__ or "").rstrip("."), title_justify="left")
     for column in ("", "ms per local step", "over the plain loop", "of the floor", "evaluation", "rest of the round"):
         table.add_column(column, justify="right" if column else "left")
-    slow, floor = rows[0].step.median, rows[-1].step.median
+    slow = min(row.step.median for row in rows if row.contestant.startswith(PLAIN))
+    floor = rows[-1].step.median
     for row in rows:
         step = row.step
         table.add_row(

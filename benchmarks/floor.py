@@ -1,4 +1,5 @@
-"""The least time a step could take: its floating-point operations at the speed of large matrix products here."""
+"""The least time a step could take: its floating-point operations at the speed of large matrix products, here and
+now."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ def _multiply(seconds: float) -> float:
     torch.set_num_threads(1)
     a, b = torch.randn(SIZE, SIZE), torch.randn(SIZE, SIZE)
     torch.mm(a, b)
-    speeds = []
+    speeds: list[float] = []
     until = time.perf_counter() + seconds
     while time.perf_counter() < until or not speeds:
         began = time.perf_counter()

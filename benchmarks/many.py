@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import resource
 import statistics
 import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -20,16 +20,19 @@ def main(clients: int, rounds: int) -> None:
     x = rng.standard_normal((clients * SAMPLES, 30), dtype=np.float32)
     y = rng.permutation(clients * SAMPLES) % 5
     model = feddc.make_model("linear", (30,), 5)  # 155 parameters; imports what there is to import
-    before = _resident()
+    before = _memory()
     federation = feddc.Federation.from_arrays(x, y, sizes=[SAMPLES] * clients)
     training = feddc.LocalTraining(epochs=5, batch_size=5)
-    options = {"rounds": rounds, "cohort_size": min(COHORT, clients), "training": training}
-    records = list(feddc.simulate(feddc.FedDC(), model, federation, **options))
+    cohort = min(COHORT, clients)
+    records = list(
+        feddc.simulate(feddc.FedDC(), model, federation, rounds=rounds, cohort_size=cohort, training=training)
+    )
     seconds = statistics.median(record.seconds for record in records[len(records) // 10 :])
-    json.dump({"clients": clients, "seconds": seconds, "megabytes": (_resident() - before) / 2**20}, sys.stdout)
+    json.dump({"clients": clients, "seconds": seconds, "megabytes": _memory() - before}, sys.stdout)
 
 
-def _resident() -> int:
-    """The most memory that the process ever had."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+def _memory() -> float:
+    """Resident memory of this process in MB; NaN where there is no /proc."""
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS")), float("nan"))

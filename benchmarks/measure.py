@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import torch
+
 import feddc
 from feddc.engine.executors import Executor, Trained
 from feddc.engine.local import Evaluation, Start, plan
@@ -18,6 +21,8 @@ from feddc.engine.local import Evaluation, Start, plan
 from . import plain
 from .floor import Machine, step_flops
 from .workloads import WORKLOADS, Workload
+
+PLAIN = "plain loop"
 
 
 @dataclass(frozen=True)
@@ -97,17 +102,24 @@ def measure(name: str, repeats: int, smoke: bool, machine: Machine, say: Callabl
     workload = WORKLOADS[name](smoke)
     flops = step_flops(workload)
     ours = {executor: Contestant(workload, executor) for executor in workload.executors}
-    plain_steps, floor_steps = [], []
+    threads = sorted({1, torch.get_num_threads()})
+    plain_steps: dict[int, list[float]] = {each: [] for each in threads}
+    floor_steps = []
     rounds: dict[str, list[tuple[float, float, float]]] = {executor: [] for executor in ours}
     for turn in range(repeats + 1):
         say(f"{name}: turn {turn} of {repeats}")
         floor_steps.append(flops / machine.flops(0.01 if smoke else 0.5))
-        plain_steps.append(plain.seconds_per_step(workload, 1 if turn == 0 else min(4, workload.cohort)))
+        for each in threads:
+            clients = 1 if turn == 0 or smoke else min(2, workload.cohort)
+            plain_steps[each].append(plain.seconds_per_step(workload, clients, each))
         for executor, contestant in ours.items():
             rounds[executor].append(contestant.round())
     for contestant in ours.values():
         contestant.watch.close()
-    rows = [Row(name, "plain loop", Spread.of(plain_steps[1:]))]
+    rows = [
+        Row(name, f"{PLAIN}, {each} thread{'s' if each > 1 else ''}", Spread.of(plain_steps[each][1:]))
+        for each in threads
+    ]
     for executor, found in rounds.items():
         rows.append(Row(name, executor, *(Spread.of(column) for column in zip(*found[1:], strict=True))))
     return [*rows, Row(name, "floor", Spread.of(floor_steps[1:]))]
@@ -116,7 +128,8 @@ def measure(name: str, repeats: int, smoke: bool, machine: Machine, say: Callabl
 def many_clients(clients: int, rounds: int) -> dict[str, Any]:
     """Time and memory with so many clients of which 50 take part, in a process of its own."""
     code = f"from benchmarks.many import main; main({clients}, {rounds})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    path = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=path)
     result: dict[str, Any] = json.loads(done.stdout)
     return result
 

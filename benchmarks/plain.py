@@ -44,11 +44,14 @@ class Samples(Dataset[tuple[np.ndarray, int]]):
         return sample, int(self.y[i])
 
 
-def seconds_per_step(workload: Workload, clients: int) -> float:
-    """Train so many clients, on as many threads as torch likes."""
+def seconds_per_step(workload: Workload, clients: int, threads: int) -> float:
+    """Train so many clients on so many threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
     began, steps = time.perf_counter(), 0
     for client in range(clients):
         steps += train_client(workload, client)
+    torch.set_num_threads(before)
     return (time.perf_counter() - began) / steps
 
 

@@ -20,8 +20,17 @@ if TYPE_CHECKING:
     from .algorithms.scaffold import Scaffold
     from .algorithms.server import SGD, Adagrad, Adam, Yogi
     from .data import Federation, load
-    from .engine import LocalTraining, Record, Result, Simulation, simulate, train
-    from .errors import ConfigError, DataError, DivergedError, FedDCError, RunError, WorkerError
+    from .engine import Callback, Drift, LocalTraining, Record, Rejected, Result, Simulation, simulate, train
+    from .errors import (
+        ConfigError,
+        DataError,
+        DivergedError,
+        FedDCError,
+        RunError,
+        StoppedError,
+        StorageError,
+        WorkerError,
+    )
     from .models import make_model
     from .types import Cohort, Correction, LocalResult
 
@@ -35,8 +44,17 @@ _HOMES = {
     "algorithms.scaffold": ["Scaffold"],
     "algorithms.server": ["SGD", "Adagrad", "Adam", "Yogi"],
     "data": ["Federation", "load"],
-    "engine": ["LocalTraining", "Record", "Result", "Simulation", "simulate", "train"],
-    "errors": ["ConfigError", "DataError", "DivergedError", "FedDCError", "RunError", "WorkerError"],
+    "engine": ["Callback", "Drift", "LocalTraining", "Record", "Rejected", "Result", "Simulation", "simulate", "train"],
+    "errors": [
+        "ConfigError",
+        "DataError",
+        "DivergedError",
+        "FedDCError",
+        "RunError",
+        "StoppedError",
+        "StorageError",
+        "WorkerError",
+    ],
     "models": ["make_model"],
     "types": ["Cohort", "Correction", "LocalResult"],
 }
@@ -45,11 +63,13 @@ __all__ = [
     "SGD",
     "Adagrad",
     "Adam",
+    "Callback",
     "Cohort",
     "ConfigError",
     "Correction",
     "DataError",
     "DivergedError",
+    "Drift",
     "FedAdagrad",
     "FedAdam",
     "FedAvg",
@@ -62,10 +82,13 @@ __all__ = [
     "LocalResult",
     "LocalTraining",
     "Record",
+    "Rejected",
     "Result",
     "RunError",
     "Scaffold",
     "Simulation",
+    "StoppedError",
+    "StorageError",
     "WorkerError",
     "Yogi",
     "load",

@@ -4,8 +4,10 @@
     ├── ConfigError      an option, name or number that cannot be used      exit code 2
     ├── DataError        data, labels or a split that cannot be used        exit code 2
     ├── RunError         a run directory that cannot be used                exit code 2
-    ├── DivergedError    training produced NaN or Inf                       exit code 1
-    └── WorkerError      a worker process died or could not start           exit code 1
+    ├── DivergedError    training produced NaN, Inf or absurd numbers       exit code 1
+    ├── WorkerError      a worker process died or could not start           exit code 1
+    ├── StorageError     a disk that is full or fails in mid-run      exit code 1
+    └── StoppedError     Ctrl-C, or a signal that asks the run to end       exit code 130, 143, 129
 
 Each message is one sentence that says what is wrong, where, and what would be right.
 """
@@ -14,14 +16,14 @@ from __future__ import annotations
 
 import difflib
 import math
+import signal
 from collections.abc import Iterable
-from typing import ClassVar
 
 
 class FedDCError(Exception):
     """Base of all errors raised on purpose; ``exit_code`` is what the command line ends with."""
 
-    exit_code: ClassVar[int] = 2
+    exit_code: int = 2
 
 
 class ConfigError(FedDCError, ValueError):
@@ -37,15 +39,15 @@ class RunError(FedDCError):
 
 
 class DivergedError(FedDCError):
-    """Training produced NaN or Inf; the bad numbers were not averaged into the model."""
+    """Training produced NaN, Inf or absurd numbers, which were not averaged into the model."""
 
-    exit_code: ClassVar[int] = 1
+    exit_code = 1
 
-    def __init__(self, method: str, round: int, client: int | None = None) -> None:
-        self.method, self.round, self.client = method, round, client
+    def __init__(self, method: str, round: int, client: int | None = None, what: str = "NaN or Inf") -> None:
+        self.method, self.round, self.client, self.what = method, round, client, what
         who = "the global model" if client is None else f"client {client}"
         super().__init__(
-            f"{method} diverged: {who} has NaN or Inf in round {round}; "
+            f"{method} diverged: {who} has {what} in round {round}; "
             "try a smaller learning rate, a smaller clip norm, or a larger alpha"
         )
 
@@ -53,7 +55,21 @@ class DivergedError(FedDCError):
 class WorkerError(FedDCError):
     """A worker process died, failed in the user's code, or could not start."""
 
-    exit_code: ClassVar[int] = 1
+    exit_code = 1
+
+
+class StorageError(FedDCError):
+    """A disk that is full, or fails, in the middle of a run; the run can be continued."""
+
+    exit_code = 1
+
+
+class StoppedError(FedDCError):
+    """The run was asked to end, by Ctrl-C or a signal; it can be continued."""
+
+    def __init__(self, by: signal.Signals, what: str) -> None:
+        self.signal, self.what, self.exit_code = by, what, 128 + by
+        super().__init__(f"{'interrupted' if by == signal.SIGINT else f'ended by {by.name}'} {what}")
 
 
 def check(condition: bool, sentence: str) -> None:
@@ -70,10 +86,11 @@ def check_number(name: str, value: float, low: float, high: float = math.inf, *,
     check(good, f"{name} must be {wanted}, not {value!r}")
 
 
-def check_count(name: str, value: int, low: int = 1) -> None:
-    """Raise ConfigError unless ``value`` is a whole number, ``low`` or more."""
+def check_count(name: str, value: int, low: int = 1, high: int = 2**63 - 1) -> None:
+    """Raise ConfigError unless ``value`` is a whole number, ``low`` or more and ``high`` at most."""
     good = isinstance(value, int) and not isinstance(value, bool) and value >= low
     check(good, f"{name} must be a whole number, {low} or more, not {value!r}")
+    check(value <= high, f"{name} must be at most {high}, not {value}")
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> ConfigError:

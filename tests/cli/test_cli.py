@@ -31,6 +31,8 @@ def test_run_writes_a_whole_directory(tmp_path: Path, capsys: pytest.CaptureFixt
         "config.toml",
         "model.safetensors",
         "records.jsonl",
+        "run.json",
+        "split.json",
         "summary.json",
     ]
     records = [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]

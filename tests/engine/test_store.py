@@ -1,30 +1,51 @@
-"""Client state in memory and in a file is the same state."""
+"""Client state: what was written is read, in memory and on disk, and only what was written takes room."""
 
 from __future__ import annotations
+
+import os
+from typing import NamedTuple
 
 import pytest
 import torch
 
-from feddc.algorithms.feddc import Client
-from feddc.engine.store import ClientStore
+from feddc.engine import store as module
+from feddc.engine.store import ClientStore, FileTable
+from feddc.types import Rows
 
 
-@pytest.mark.parametrize("in_memory", [True, False])
-def test_rows_come_back(in_memory: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("feddc.engine.store.IN_MEMORY_BYTES", 2**20 if in_memory else 0)
-    store = ClientStore(Client(torch.zeros(5), torch.full((5,), 3.0)), 100)
-    assert torch.equal(store.gather([7, 2]).variate, torch.full((2, 5), 3.0))  # the initial state
-    state = Client(torch.randn(2, 5), torch.randn(2, 5))
-    store.scatter([7, 99], state)
-    back = store.gather([99, 0, 7])
-    assert torch.equal(back.drift, torch.stack([state.drift[1], torch.zeros(5), state.drift[0]]))
-    assert torch.equal(back.variate[1], torch.full((5,), 3.0))
-    back.drift.zero_()
-    assert store.gather([7]).drift.any()  # what was gathered is a copy
+class State(NamedTuple):
+    drift: Rows
+    variate: Rows
 
 
-def test_empty_fields_need_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("feddc.engine.store.IN_MEMORY_BYTES", 0)
-    store = ClientStore(Client(torch.zeros(5), torch.zeros(0)), 4)
-    store.scatter([1], Client(torch.ones(1, 5), torch.zeros(1, 0)))
-    assert store.gather([1]).variate.shape == (1, 0)
+@pytest.fixture(params=["memory", "file"])
+def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ClientStore:
+    monkeypatch.setattr(module, "IN_MEMORY_BYTES", 2**30 if request.param == "memory" else 0)
+    return ClientStore(State(torch.arange(3.0), torch.zeros(0)), clients=5)
+
+
+def test_clients_begin_with_the_initial_state(store: ClientStore) -> None:
+    state = store.gather([4, 0])
+    assert torch.equal(state.drift, torch.arange(3.0).repeat(2, 1))
+    assert state.variate.shape == (2, 0)
+
+
+def test_what_is_scattered_is_gathered_in_any_order(store: ClientStore) -> None:
+    rows = torch.randn(2, 3)
+    store.scatter([3, 1], State(rows, torch.zeros(2, 0)))
+    found = store.gather([1, 2, 3]).drift
+    assert torch.equal(found, torch.stack([rows[1], torch.arange(3.0), rows[0]]))
+
+
+def test_what_is_gathered_is_a_copy(store: ClientStore) -> None:
+    store.scatter([0], State(torch.ones(1, 3), torch.zeros(1, 0)))
+    store.gather([0]).drift.zero_()
+    assert torch.equal(store.gather([0]).drift, torch.ones(1, 3))
+
+
+def test_the_file_has_room_only_for_clients_that_took_part() -> None:
+    table = FileTable(torch.zeros(100_000), clients=1000)
+    table.write([7, 900], torch.ones(2, 100_000))
+    status = os.fstat(table._file.fileno())
+    assert status.st_size == 1000 * 400_000
+    assert status.st_blocks * 512 < 3 * 400_000

@@ -93,7 +93,7 @@ def slow_run() -> subprocess.Popen[bytes]:
     return process
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
 def test_no_worker_outlives_its_parent(slow_run: subprocess.Popen[bytes], sign: signal.Signals) -> None:
     pids = children(slow_run.pid)
     assert len(pids) == 2
@@ -101,6 +101,21 @@ def test_no_worker_outlives_its_parent(slow_run: subprocess.Popen[bytes], sign: 
     assert gone_within(15, [slow_run.pid, *pids])
     _, stderr = slow_run.communicate()
     assert stderr.count(b"Traceback") == (1 if sign == signal.SIGINT else 0)
+
+
+def test_an_idle_worker_leaves_quietly_when_its_parent_is_killed() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW.replace("list(simulation.run())", "import time; time.sleep(60)")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    pids = children(process.pid)
+    process.kill()
+    assert gone_within(2, [process.pid, *pids])
+    assert process.communicate()[1] == b""
 
 
 def test_an_exception_of_the_users_code_is_reported() -> None:

@@ -129,6 +129,7 @@ NONSENSE = {
     "array 'delta' is float32 (3,), not float32 (83,)": lambda reply: changed(reply, {"delta": ONES[:3]}),
     "array 'delta' is float64 (83,), not float32 (83,)": lambda reply: changed(reply, {"delta": np.ones(83)}),
     "the arrays are ['delta', 'extra', 'variate'], not": lambda reply: changed(reply, {"extra": ONES}),
+    "numbers above 1e+08": lambda reply: changed(reply, {"delta": ONES * 1e9}),
     "it is for experiment 'other', not 'feddc-": lambda reply: changed(reply, experiment="other"),
     "it is for round 1, not 2": lambda reply: changed(reply, round=1),
     "it is for client 4, not 1": lambda reply: changed(reply, client=4),
@@ -152,6 +153,7 @@ def test_nonsense_is_refused_and_named_and_the_round_goes_on(
     grid_of(run).tamper = lambda _, reply: reply
     list(rounds)
     assert record.participants == (0, 2, 3, 4)
+    assert [(each.client, each.reason.startswith(sentence)) for each in record.rejected] == [(1, True)]
     assert f"the answer of client 1 in round 2 is not used: {sentence}" in said()
     _, simulation = simulated(feddc.FedDC(), participation=None, cohorts=without(1, round=2))
     torch.testing.assert_close(run.progress.server, simulation.server, rtol=1e-5, atol=1e-6)

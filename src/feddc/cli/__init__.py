@@ -31,12 +31,14 @@ def cli() -> None:
 
 def main(args: list[str] | None = None) -> None:
     """The entry point of the `feddc` command."""
-    from . import data, flower, listing, run, studies
+    from . import data, flower, listing, report, resume, run, studies
 
     cli.add_command(run.run)
     cli.add_command(run.compare)
+    cli.add_command(resume.resume)
     cli.add_command(studies.reproduce)
     cli.add_command(studies.sweep)
+    cli.add_command(report.report)
     cli.add_command(listing.list_names)
     cli.add_command(data.data)
     cli.add_command(flower.flower)
@@ -48,6 +50,8 @@ def main(args: list[str] | None = None) -> None:
         _end(str(error), error.exit_code)
     except OSError as error:
         _end(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", 1)
+    except MemoryError as error:
+        _end(f"there is not enough memory: {error}", 1)
     except (KeyboardInterrupt, click.Abort):
         _end("interrupted", 130)
     sys.exit(code if isinstance(code, int) else 0)

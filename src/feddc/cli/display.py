@@ -52,17 +52,20 @@ class Display:
     def watch(self, label: str, rounds: int) -> Callable[[Record], None]:
         """What to call with every record of that run, which has ``rounds`` rounds at most."""
         self.tasks[label] = self.progress.add_task(label, total=rounds, note="")
-        best, run_began = 0.0, time.monotonic()
+        best, run_began, skipped = 0.0, time.monotonic(), -1
         before, every = self.done, max(1, rounds // 10)
 
         def on_record(record: Record) -> None:
-            nonlocal best
-            self.done = before + min(record.round, self.plan[label])
+            nonlocal best, skipped
+            if skipped < 0:  # a run that is continued begins at a later round
+                skipped = record.round - 1
+                self.plan[label] = max(1.0, self.plan[label] - skipped)
+            self.done = before + min(record.round - skipped, self.plan[label])
             best = max(best, record.accuracy or 0.0)
             now = time.monotonic()
             left = (sum(self.plan.values()) - self.done) * (now - self.began) / self.done
             accuracy = "" if record.accuracy is None else f"accuracy {record.accuracy:6.2%}  best {best:6.2%}  "
-            rate = record.round / max(now - run_began, 1e-9)
+            rate = (record.round - skipped) / max(now - run_began, 1e-9)
             note = f"{accuracy}{rate:.1f} rounds/s  {clock(left)} left"
             self.progress.update(self.tasks[label], completed=record.round, note=note)
             if self.progress.disable and record.round % every == 0:
@@ -72,10 +75,14 @@ class Display:
 
     def finish(self, label: str, outcome: Outcome, *, keep: bool = True) -> None:
         """Say how a run ended, and count the rounds that it will not run any more. Without ``keep`` its bar goes."""
-        self.done += max(0.0, self.plan[label] - len(outcome.records))
+        place = list(self.plan).index(label)
+        self.done = max(self.done, sum(list(self.plan.values())[: place + 1]))
         summary = outcome.summary()
         note = "diverged" if outcome.error else f"best {summary['best_accuracy'] or 0:.2%}"
-        self.progress.update(self.tasks[label], note=note, visible=keep)
+        if summary["rejected"]:
+            note += f", {summary['rejected']} updates rejected"
+        if label in self.tasks:  # else it had ended before
+            self.progress.update(self.tasks[label], note=note, visible=keep)
         if not keep:
             self.say(f"{label}: {note}, {summary['rounds']} rounds, {clock(summary['seconds'])}")
 

@@ -27,7 +27,12 @@ def experiment_options(*, without: str) -> Callable[[Command], Command]:
                 usual = DATA_DEFAULTS["digits"].get(name, field.default)
                 shown = "" if usual is None else f"  [default: {usual}]"
                 metavar = str(field.type).partition(" ")[0].upper()
-                command = click.option(_flag(name), name, metavar=metavar, help=field.metadata["help"] + shown)(command)
+                help = field.metadata["help"] + shown
+                if metavar == "BOOL":
+                    both = f"{_flag(name)}/--no-{_flag(name)[2:]}"
+                    command = click.option(both, name, default=None, help=help)(command)
+                else:
+                    command = click.option(_flag(name), name, metavar=metavar, help=help)(command)
         return command
 
     return add

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from .options import configurations, experiment_options, gather, output_options
 
 if TYPE_CHECKING:
     from ..experiment.config import Config
+    from ..experiment.plan import Plan
 
 
 @click.command()
@@ -24,20 +24,28 @@ def run(out: Path | None, config: Path | None, data_dir: Path | None, quiet: boo
     values = gather(given, config)
     [chosen] = configurations(values, [str(values.pop("method", "feddc"))])
 
+    train(chosen, out or _default_out(chosen.method.partition(":")[0]), data_dir, quiet)
+
+
+def train(config: Config, out: Path, data_dir: Path | None, quiet: bool, *, resume: bool = False) -> None:
+    """Run into ``out``, or with ``resume`` go on with what is there, and show how it goes."""
+    from ..experiment.runinfo import ready
     from ..experiment.runner import execute, prepare
     from .display import Display
 
-    simulation = prepare(chosen, data_dir=data_dir)
-    out = out or _default_out(chosen.method.partition(":")[0])
-    [label] = _labels([chosen])
-    with Display({label: chosen.rounds}, quiet) as display:
-        display.say(describe(chosen, len(simulation.federation)))
+    here, _ = ready(config, out) if resume else (config, False)
+    simulation = prepare(here, data_dir=data_dir)
+    [label] = _labels([config])
+    with Display({label: config.rounds}, quiet) as display:
+        display.say(describe(config, len(simulation.federation)))
         display.say(f"executor: {simulation.executor_reason}")
-        outcome = execute(chosen, simulation, out, display.watch(label, chosen.rounds))
+        outcome = execute(config, simulation, out, display.watch(label, config.rounds), resume=resume)
         display.finish(label, outcome)
-    display.table([(label, outcome)], chosen)
+    display.table([(label, outcome)], config)
     display.say(f"written to {out}")
     if outcome.error:
+        if outcome.kept:
+            display.say(f"the checkpoint of round {outcome.kept} is kept in {out / 'checkpoint'}")
         raise outcome.error
 
 
@@ -60,31 +68,48 @@ def compare(
     values.pop("method", None)
     configs = configurations(values, _names(values.pop("methods", list(METHODS))))
 
+    from ..experiment.cells import Cell
+    from ..experiment.plan import Plan
+
+    cells = tuple(Cell("", label, "", each) for label, each in zip(_labels(configs), configs, strict=True))
+    train_all(Plan("compare", "compare", cells), out or _default_out("compare"), data_dir, quiet)
+
+
+def train_all(plan: Plan, out: Path, data_dir: Path | None, quiet: bool, *, resume: bool = False) -> None:
+    """Run a comparison into ``out``, or with ``resume`` what is left of it, and show how it goes."""
+    from ..experiment.cells import Shared, check_all
     from ..experiment.rundir import claim
-    from ..experiment.runner import execute, federation_of, prepare
+    from ..experiment.runinfo import ready, status
+    from ..experiment.runner import execute, read_outcome
     from ..report.figures import convergence
     from .display import Display
 
-    first = configs[0]
-    federation = federation_of(first, data_dir)
-    for each in configs[1:]:  # every mistake shows before anything is written; the real executors start one by one
-        prepare(replace(each, executor="in-process"), federation)
-    simulation = prepare(first, federation)
-    out = out or _default_out("compare")
-    claim(out)
-    labels = _labels(configs)
+    first, shared = plan.cells[0].config, Shared(data_dir)
+    check_all(plan.cells, shared)
+    setting = describe(first, len(shared.federation(first)))
+    if not resume:
+        claim(out)
+    file = plan.write(out)
     outcomes = []
-    with Display(dict.fromkeys(labels, first.rounds), quiet) as display:
-        display.say(describe(first, len(federation)))
-        display.say(f"executor: {simulation.executor_reason}")
-        for label, each in zip(labels, configs, strict=True):
-            simulation = simulation if each is first else prepare(each, federation)
-            outcome = execute(each, simulation, out / label.replace(":", "-"), display.watch(label, first.rounds))
-            outcomes.append((label, outcome))
-            display.finish(label, outcome)
+    with Display({cell.row: cell.config.rounds for cell in plan.cells}, quiet) as display:
+        display.say(setting)
+        for cell in plan.cells:
+            folder = out / cell.row.replace(":", "-")
+            if status(folder) == "ended":
+                outcome = read_outcome(folder)
+            else:
+                here, going = ready(cell.config, folder)
+                simulation = shared.prepare(here)
+                if cell is plan.cells[0]:
+                    display.say(f"executor: {simulation.executor_reason}")
+                watch = display.watch(cell.row, cell.config.rounds)
+                outcome = execute(cell.config, simulation, folder, watch, resume=going, again=out)
+            outcomes.append((cell.row, outcome))
+            display.finish(cell.row, outcome)
     display.table(outcomes, first)
     runs = [(label, outcome.records) for label, outcome in outcomes]
-    convergence(runs, first.target, describe(first, len(federation)), out / "convergence.png")
+    convergence(runs, first.target, setting, out / "convergence.png")
+    file.unlink()
     display.say(f"picture: {out / 'convergence.png'}   runs: {out}/")
 
 

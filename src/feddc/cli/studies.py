@@ -79,7 +79,7 @@ def reproduce(
             )
         return
     stem = "-".join([study, *(chosen["data"] or [])])
-    _study(stem, selected, out, report, quiet, data_dir, stored)
+    run_study(stem, selected, out, report, quiet, data_dir, stored)
 
 
 @click.command()
@@ -108,10 +108,10 @@ def sweep(
         [resolved] = configurations(merged, [method])
         row = ", ".join(f"{key}={value}" for key, value in setting.items() if key != "seed") or "all"
         cells.append(Cell(f"{resolved.data}", row, "best", resolved, published=(None,)))
-    _study("sweep", cells, out or Path("runs/sweep"), None, quiet, data_dir, stored=False)
+    run_study("sweep", cells, out or Path("runs/sweep"), None, quiet, data_dir, stored=False)
 
 
-def _study(
+def run_study(
     stem: str,
     cells: Sequence[Cell],
     out: Path,
@@ -122,6 +122,7 @@ def _study(
 ) -> None:
     """Run what is not finished, then show tables and pictures of all of it."""
     from ..experiment.cells import Shared, check_all, expected_rounds, finished, run_cell, seconds_a_round
+    from ..experiment.plan import Plan
     from ..report import results
     from ..report.study import grids
     from .display import Display, clock
@@ -130,7 +131,7 @@ def _study(
     runs = results.load(file, cells) if file is not None and file.exists() else {}
     runs |= {cell: records for cell in cells if (records := finished(cell, out)) is not None}
     todo = [] if stored else [cell for cell in cells if cell not in runs]
-    labels = {cell: f"{cell.config.data} {cell.column} {cell.row} seed {cell.config.seed}" for cell in todo}
+    labels = {cell: f"{cell.group}, {cell.column}, {cell.row}, seed {cell.config.seed}" for cell in todo}
     display = Display({labels[cell]: expected_rounds(cell) for cell in todo}, quiet)
     if todo:
         shared = Shared(data_dir)
@@ -146,12 +147,13 @@ def _study(
             f"{len(todo)} of {len(cells)} cells to run: about {clock(likely)}, at most {clock(most)}, on this machine"
         )
         out.mkdir(parents=True, exist_ok=True)
+        plan = Plan("study", stem, tuple(cells), None if report is None else str(report)).write(out)
         with display:
             for cell in todo:
-                simulation = shared.prepare(cell.config)
-                outcome = run_cell(cell, simulation, out, display.watch(labels[cell], cell.config.rounds))
+                outcome = run_cell(cell, shared, out, display.watch(labels[cell], cell.config.rounds))
                 runs[cell] = outcome.records
                 display.finish(labels[cell], outcome, keep=False)
+        plan.unlink()
     for grid in grids(cells, runs):
         display.grid(grid)
     if report is not None and file is not None:

@@ -159,7 +159,7 @@ def _samples(x: Any, y: Any, what: str) -> Samples:
     if labels.min() < 0:
         raise DataError(f"{what} labels must be 0 or more, but one is {int(labels.min())}")
     if features.is_floating_point():
-        if not torch.isfinite(features).all():
+        if not torch.isfinite(torch.stack(torch.aminmax(features))).all():  # without a mask of the data's size
             where = int((~torch.isfinite(features.flatten(1))).any(dim=1).nonzero()[0])
             raise DataError(f"{what} data has NaN or Inf in sample {where}")
         features = features.to(torch.float32)

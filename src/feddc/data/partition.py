@@ -133,7 +133,7 @@ class Unbalanced:
     sigma: float = 0.3
 
     def __post_init__(self) -> None:
-        check_number("unbalanced sigma", self.sigma, 0)
+        check_number("unbalanced sigma", self.sigma, 0, 10)
 
 
 def equal_sizes(samples: int, clients: int) -> Indices:

@@ -9,6 +9,8 @@ from ..errors import check, check_count, check_number
 from .federation import Federation
 from .request import Request
 
+MOST_SAMPLES = 10**7  # 30 features each, some gigabytes
+
 
 def digits(request: Request) -> Federation:
     """scikit-learn's 1797 handwritten digits, 8×8 grey, 10 classes; every fifth is kept for the test."""
@@ -39,6 +41,8 @@ def synthetic(
     check(request.split is None, f"synthetic data is made client by client: leave the split '{request.split}' out")
     check_count("clients", request.clients)
     check_count("samples", samples)
+    total = request.clients * samples
+    check(total <= MOST_SAMPLES, f"{total} samples are too many to make: at most {MOST_SAMPLES}, clients × samples")
     check_number("gamma1", gamma1, 0)
     check_number("gamma2", gamma2, 0)
     features, classes = 30, 5

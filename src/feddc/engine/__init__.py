@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from .callbacks import Callback
+from .drift import Drift
 from .local import LocalTraining
-from .records import Record, Result
+from .records import Record, Rejected, Result
 from .simulation import Simulation, simulate, train
 
-__all__ = ["LocalTraining", "Record", "Result", "Simulation", "simulate", "train"]
+__all__ = ["Callback", "Drift", "LocalTraining", "Record", "Rejected", "Result", "Simulation", "simulate", "train"]

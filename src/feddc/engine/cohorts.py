@@ -71,6 +71,14 @@ class Given:
         return np.flatnonzero(self.mask[round - 1])
 
 
+def answering(cohort: list[int], clients: int, dropout: float, seed: int, round: int) -> tuple[list[int], list[int]]:
+    """Who of a cohort answers, and who drops out: each with probability ``dropout``, whoever else is in the cohort."""
+    if not dropout:
+        return cohort, []
+    gone = generator(seed, "dropout", round).random(clients) < dropout
+    return [each for each in cohort if not gone[each]], [each for each in cohort if gone[each]]
+
+
 def make_cohorts(
     clients: int, rounds: int, participation: float | None, cohort_size: int | None, cohorts: Any
 ) -> Cohorts:
@@ -93,4 +101,5 @@ def make_cohorts(
         return FixedSize(clients, cohort_size)
     p = 1.0 if participation is None else participation
     check_number("participation", p, 0, 1, above=True)
+    check(p * clients >= 1e-3, f"participation is {p:g}: of {clients} clients hardly ever one would join a round")
     return Bernoulli(clients, p)

@@ -53,7 +53,7 @@ class DenseGradient:
         """``x`` (K, B, …), ``y`` (K, B); ``share`` is what a sample counts for: 1/B, or (K, B), 0 for padding."""
         hidden = [x.flatten(2)]
         for (weight, bias), _ in self._layers:
-            out = _affine(hidden[-1], weight, bias)  # (K, B, outputs)
+            out = _affine(hidden[-1], weight.transpose(1, 2), bias)  # (K, B, outputs)
             hidden.append(out.relu_() if len(hidden) < len(self._layers) else out)
         delta = torch.softmax(hidden.pop(), dim=2)  # ∂loss/∂logits = softmax − one-hot label
         delta.scatter_add_(2, y.unsqueeze(2), self._minus_one.expand(*y.shape, 1))
@@ -82,7 +82,6 @@ def _views(layers: Sequence[Layer], rows: Rows) -> Views:
 
 
 def _affine(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    weight = weight.transpose(1, 2)
     return torch.bmm(x, weight) if bias is None else torch.baddbmm(bias, x, weight)
 
 

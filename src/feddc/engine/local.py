@@ -39,7 +39,7 @@ class LocalTraining:
     clip_norm: float | None = 10.0
 
     def __post_init__(self) -> None:
-        check_count("epochs", self.epochs)
+        check_count("epochs", self.epochs, high=10**6)  # the order of all passes is planned in memory
         if self.batch_size is not None:
             check_count("batch_size", self.batch_size)
         check_number("lr", self.lr, 0, above=True)

@@ -7,6 +7,16 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from .drift import Drift
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A client whose update the server did not let in, and what was wrong with it."""
+
+    client: int
+    reason: str
+
 
 @dataclass(frozen=True)
 class Record:
@@ -17,11 +27,18 @@ class Record:
     accuracy: float | None
     loss: float | None
     participants: tuple[int, ...]
+    """The clients whose updates were averaged."""
     bytes_up: int
     """What the cohort sent to the server in this round."""
     bytes_down: int
     """What the server sent to the cohort in this round."""
     seconds: float
+    rejected: tuple[Rejected, ...] = ()
+    """The clients whose updates were bad; their state is as it was before the round."""
+    dropped: tuple[int, ...] = ()
+    """The clients that were sent the model and never answered."""
+    drift: Drift | None = None
+    """How far the clients were from the global model and from each other; None without diagnostics."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -12,10 +12,14 @@ from ..algorithms import Algorithm, method_name
 from ..errors import DivergedError
 from ..models import Buffers
 from ..types import Cohort, Correction, LocalResult
-from .executors import Executor, Trained, chunk_size, one_thread
+from .drift import DriftMeter
+from .executors import Executor, chunk_size, one_thread
 from .local import Start
+from .records import Rejected
+from .screening import bad_rows, misfits
 from .store import ClientStore
 
+OnBadUpdate: TypeAlias = Literal["reject", "stop"]
 CACHED_BYTES = 2 * 2**20
 """After training, so many bytes of rows are worked on at a time: they stay in cache, and their memory is used again."""
 
@@ -27,6 +31,8 @@ class RoundResult(NamedTuple):
     buffers: Buffers
     bytes_up: int
     bytes_down: int
+    accepted: tuple[int, ...]
+    rejected: tuple[Rejected, ...]
 
 
 def run_round(
@@ -40,12 +46,24 @@ def run_round(
     round: int,
     steps: int,
     lr: float,
+    on_bad_update: OnBadUpdate = "stop",
+    meter: DriftMeter | None = None,
 ) -> RoundResult:
-    """Run one round with this cohort; ``weights`` is the column of ω_i of all clients."""
+    """Run one round with this cohort; ``weights`` is the column of ω_i of all clients, ``meter`` looks on.
+
+    A bad update stops the run, or with ``on_bad_update="reject"`` is left out: the round is then one of the others,
+    and if there are none the server stays as it is.
+    """
     sent = algorithm.broadcast(server)
     start = Start(round, server.model, buffers)
     size = max(1, CACHED_BYTES // server.model.nbytes)
-    sums = Sums()
+    sums, accepted, rejected, up = Sums(), list[int](), list[Rejected](), 0
+
+    def refuse(bad: Sequence[Rejected]) -> set[int]:
+        if bad and on_bad_update == "stop":
+            raise DivergedError(method_name(algorithm), round, bad[0].client, bad[0].reason)
+        rejected.extend(bad)
+        return {each.client for each in bad}
 
     def correct(clients: Sequence[int]) -> Correction:
         return algorithm.correct(sent, store.gather(clients), weights[list(clients)])
@@ -53,32 +71,40 @@ def run_round(
     with one_thread():
         for chunk in parts(cohort, chunk_size(server.model.nbytes)):
             trained = executor.train(chunk, start, correct)
-            check_finite(trained, chunk, method_name(algorithm), round)
+            if refuse(misfits(trained, chunk, start)):
+                continue
             rows = zip(*(parts(each, size) for each in (chunk, trained.params, *trained.buffers)), strict=True)
             for clients, params, floats, ints in rows:
                 weight = weights[clients]  # (k, 1)
                 local = LocalResult(params - server.model, steps, lr)
-                upload, state = algorithm.upload(sent, store.gather(clients), local, weight)
-                store.scatter(clients, state)
-                sums.add(upload, Buffers(floats, ints), weight)
-        mean, mean_weight, buffers = sums.means(len(cohort), buffers)
-        server = algorithm.aggregate(server, mean, Cohort(len(cohort) / len(weights), mean_weight))
+                before, delta = store.gather(clients), local.delta
+                upload, state = algorithm.upload(sent, before, local, weight)
+                up += nbytes(upload) + len(clients) * buffers.nbytes
+                if bad := refuse(bad_rows(clients, params, (floats, *upload))):
+                    keep = [row for row, client in enumerate(clients) if client not in bad]
+                    clients = [clients[row] for row in keep]
+                    weight, floats, ints, delta = (each[keep] for each in (weight, floats, ints, delta))
+                    upload, state, before = (
+                        type(each)(*(field[keep] for field in each)) for each in (upload, state, before)
+                    )
+                if clients:
+                    if meter is not None:
+                        meter.add(delta, before)
+                    store.scatter(clients, state)
+                    sums.add(upload, Buffers(floats, ints), weight)
+                    accepted.extend(clients)
+        if accepted:
+            mean, mean_weight, buffers = sums.means(len(accepted), buffers)
+            server = algorithm.aggregate(server, mean, Cohort(len(accepted) / len(weights), mean_weight))
         if not torch.isfinite(server.model).all():
             raise DivergedError(method_name(algorithm), round)
-    up, down = (len(cohort) * (nbytes(state) + buffers.nbytes) for state in (mean, sent))
-    return RoundResult(server, buffers, up, down)
+    down = len(cohort) * (nbytes(sent) + buffers.nbytes)
+    return RoundResult(server, buffers, up, down, tuple(accepted), tuple(rejected))
 
 
 def parts(rows: Any, size: int) -> Iterator[Any]:
     """A sequence or tensor in parts of at most ``size``."""
     return (rows[i : i + size] for i in range(0, len(rows), size))
-
-
-def check_finite(trained: Trained, clients: Sequence[int], method: str, round: int) -> None:
-    """Refuse NaN and Inf before they can be averaged in."""
-    finite = torch.isfinite(trained.params).all(dim=1) & torch.isfinite(trained.buffers.floats).all(dim=1)
-    if not finite.all():
-        raise DivergedError(method, round, clients[int((~finite).nonzero()[0])])
 
 
 def nbytes(state: Any) -> int:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, get_args
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ..algorithms import Algorithm, method_name
 from ..data import Federation
-from ..errors import ConfigError, DivergedError, check, check_count
+from ..errors import ConfigError, DivergedError, RunError, check, check_count, check_number
 from ..models import FlatModel, module_with
-from .cohorts import make_cohorts
-from .executors import choose
+from .callbacks import Callback
+from .cohorts import answering, make_cohorts
+from .drift import DriftMeter
+from .executors import Vectorised, choose
 from .local import Job, LocalTraining, Start
 from .records import Record, Result
-from .rounds import run_round
+from .rounds import OnBadUpdate, nbytes, run_round
+from .state import filled, named
 from .store import ClientStore
 
 
@@ -38,6 +42,10 @@ def simulate(
     workers: int | None = None,
     device: str = "auto",
     ray_address: str | None = None,
+    dropout: float = 0.0,
+    on_bad_update: OnBadUpdate = "stop",
+    diagnostics: bool = True,
+    callbacks: Sequence[Callback] = (),
 ) -> Iterator[Record]:
     """Run ``rounds`` rounds of federated training and yield a record after each.
 
@@ -49,6 +57,13 @@ def simulate(
     ``executor`` is who trains the clients: "in-process", "workers" (as many processes as ``workers`` says, or one for
     each core), "vectorised" (many clients at once, on ``device``), "ray" (on the Ray cluster at ``ray_address``, or one
     on this machine), or "auto". A seed gives the same batches with each.
+
+    ``dropout`` is the probability with which a client of the cohort never answers. An update that is NaN, Inf, absurdly
+    large or misshapen is never averaged in: it stops the run, or with ``on_bad_update="reject"`` it is left out, its
+    client's state stays as it was, and the record says so.
+
+    ``diagnostics`` measures the clients' drift in every round (``Record.drift``). ``callbacks`` are told of the start,
+    of every record, and of the end: see ``Callback``.
     """
     simulation = Simulation(
         algorithm,
@@ -65,6 +80,10 @@ def simulate(
         workers=workers,
         device=device,
         ray_address=ray_address,
+        dropout=dropout,
+        on_bad_update=on_bad_update,
+        diagnostics=diagnostics,
+        callbacks=callbacks,
     )
     return simulation.run()
 
@@ -99,11 +118,20 @@ class Simulation:
         workers: int | None = None,
         device: str = "auto",
         ray_address: str | None = None,
+        dropout: float = 0.0,
+        on_bad_update: OnBadUpdate = "stop",
+        diagnostics: bool = True,
+        callbacks: Sequence[Callback] = (),
     ) -> None:
         check_count("rounds", rounds)
         check_count("seed", seed, 0)
         check_count("evaluate_every", evaluate_every)
+        check_number("dropout", dropout, 0, 1)
+        check(dropout < 1, "dropout must be below 1: with 1 nobody would ever answer")
+        known = get_args(OnBadUpdate)
+        check(on_bad_update in known, f"on_bad_update must be one of {', '.join(known)}, not {on_bad_update!r}")
         check_fits(model, federation)
+        self.dropout, self.on_bad_update = dropout, on_bad_update
         self.algorithm, self.federation, self.rounds = algorithm, federation, rounds
         self.training = training or LocalTraining()
         self.seed, self.evaluate_every, self.round = seed, evaluate_every, 0
@@ -117,22 +145,32 @@ class Simulation:
         job = Job(model, federation, self.training, seed, self.steps if algorithm.fixed_steps else None)
         size = self.cohorts.mean_size
         self.executor, self.executor_reason = choose(job, rounds, size, executor, workers, device, ray_address)
+        self.diagnostics, self.callbacks = diagnostics, list(callbacks)
         self._initial = model
+        self._between_rounds = True
 
     def run(self) -> Iterator[Record]:
         """The remaining rounds, one record each."""
-        try:
+        with contextlib.ExitStack() as ending:
+            ending.callback(self.executor.close)
+            for each in self.callbacks:
+                each.on_start(self)
+                ending.callback(each.on_end)
             while self.round < self.rounds:
-                yield self.step()
-        finally:
-            self.executor.close()
+                record = self.step()
+                for each in self.callbacks:
+                    each.on_record(record)
+                yield record
 
     def step(self) -> Record:
         """Run the next round."""
         began = time.perf_counter()
+        self._between_rounds = False
         self.round += 1
-        cohort = self.cohorts.draw(self.seed, self.round).tolist()
-        self.server, self.buffers, up, down = run_round(
+        sampled = self.cohorts.draw(self.seed, self.round).tolist()
+        cohort, dropped = answering(sampled, len(self.federation), self.dropout, self.seed, self.round)
+        meter = DriftMeter() if self.diagnostics else None
+        done = run_round(
             self.algorithm,
             self.server,
             self.buffers,
@@ -143,10 +181,30 @@ class Simulation:
             self.round,
             self.steps,
             self.training.lr,
+            self.on_bad_update,
+            meter,
         )
+        self.server, self.buffers = done.server, done.buffers
+        down = done.bytes_down + len(dropped) * (nbytes(self.algorithm.broadcast(done.server)) + done.buffers.nbytes)
         due = self.round % self.evaluate_every == 0 or self.round == self.rounds
         accuracy, loss = self.evaluate() if due else (None, None)
-        return Record(self.round, accuracy, loss, tuple(cohort), up, down, time.perf_counter() - began)
+        self._between_rounds = True
+        drift = None if meter is None or not done.accepted else meter.result()
+        seconds = time.perf_counter() - began
+        bad = (done.rejected, tuple(dropped))
+        return Record(self.round, accuracy, loss, done.accepted, done.bytes_up, down, seconds, *bad, drift)
+
+    def state(self) -> dict[str, Tensor]:
+        """Server and buffers as named tensors. With ``round`` and the rows of ``store`` it is all there is to keep."""
+        if not self._between_rounds:  # some clients may have moved on and others not
+            raise RunError(f"round {self.round} was not finished, so its state cannot be kept")
+        return named("server", self.server) | named("buffers", self.buffers)
+
+    def restore(self, round: int, tensors: Mapping[str, Tensor]) -> None:
+        """Go on after ``round`` from what ``state`` gave then; the rows of the clients go into ``store``."""
+        self.server = filled("server", self.server, tensors)
+        self.buffers = filled("buffers", self.buffers, tensors)
+        self.round = round
 
     def evaluate(self) -> tuple[float | None, float | None]:
         """Accuracy and loss of the global model on the test set, if there is one."""
@@ -157,6 +215,11 @@ class Simulation:
         if loss != loss or loss == float("inf"):
             raise DivergedError(method_name(self.algorithm), self.round)
         return found.correct / found.samples, loss
+
+    @property
+    def arithmetic(self) -> str:
+        """Whose rounding this is: simulations with the same word here give the same bits."""
+        return f"vectorised on {self.executor.device}" if isinstance(self.executor, Vectorised) else "plain"
 
     def module(self) -> nn.Module:
         """A copy of the user's module with the current global weights and buffers."""

@@ -11,12 +11,13 @@ import mmap
 import os
 import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from ..errors import RunError
 from ..types import Rows, Vector
 
 IN_MEMORY_BYTES = 256 * 2**20
@@ -29,6 +30,7 @@ class ClientStore:
         """``initial`` is the NamedTuple of vectors that the method's ``init_client`` gives."""
         self._initial = initial
         self._seen = torch.zeros(clients, dtype=torch.bool)
+        self._unsaved = torch.zeros(clients, dtype=torch.bool)
         size = sum(field.nbytes for field in initial) * clients
         table = MemoryTable if size <= IN_MEMORY_BYTES else FileTable
         self._tables: list[Table] = [table(field, clients) for field in initial]
@@ -50,6 +52,29 @@ class ClientStore:
         for table, rows in zip(self._tables, state, strict=True):
             table.write(clients, rows)
         self._seen[list(clients)] = True
+        self._unsaved[list(clients)] = True
+
+    @property
+    def row_bytes(self) -> int:
+        """The size of one client's state; 0 for a method that keeps none."""
+        return sum(field.nbytes for field in self._initial)
+
+    def unsaved(self) -> list[int]:
+        """The clients whose state changed since ``mark_saved``: all that a checkpoint has to write."""
+        clients: list[int] = self._unsaved.nonzero().flatten().tolist() if self.row_bytes else []
+        return clients
+
+    def restore(self, clients: Sequence[int], rows: Mapping[str, Rows]) -> None:
+        """Put back rows that were gathered before, by field. Raises RunError where they do not fit."""
+        in_range = all(0 <= client < len(self._seen) for client in clients)
+        shapes = {name: ((len(clients), *field.shape), field.dtype) for name, field in self._initial._asdict().items()}
+        if not in_range or shapes != {name: (tuple(field.shape), field.dtype) for name, field in rows.items()}:
+            raise RunError("the stored rows of the clients are not those of this run")
+        self.scatter(clients, type(self._initial)(**rows))
+
+    def mark_saved(self) -> None:
+        """Say that a checkpoint holds the present state of every client."""
+        self._unsaved.zero_()
 
 
 class Table(Protocol):

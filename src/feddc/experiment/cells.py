@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shutil
 import time
@@ -12,13 +11,15 @@ from pathlib import Path
 
 from ..data import Federation
 from ..engine import Record, Simulation
-from ..engine.executors.choose import usable_cores
+from ..engine.executors.choose import check_choice, usable_cores
 from ..engine.local import Start
 from ..types import Correction
-from .config import Config, to_toml
+from .config import Config, result_digest
+from .disk import PART, sync_folder
 from .published import Number
-from .rundir import read_records
-from .runner import Outcome, execute, federation_of, prepare
+from .rundir import read_records, to_stderr
+from .runinfo import ready, status
+from .runner import Outcome, execute, federation_of, prepare, read_outcome
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,9 @@ class Cell:
     @property
     def key(self) -> str:
         """A directory name that changes with every setting that changes the result."""
-        config = replace(self.config, executor="auto", workers=None, device="auto", target=0.5)
-        digest = hashlib.sha256(to_toml(config).encode()).hexdigest()[:8]
+        config = self.config
         words = f"{config.data}-{config.split or 'own'}-{config.clients}-{config.method}-s{config.seed}"
-        return f"{re.sub(r'[^A-Za-z0-9.=+-]+', '_', words)}-{digest}"
+        return f"{re.sub(r'[^A-Za-z0-9.=+-]+', '_', words)}-{result_digest(config)[:8]}"
 
 
 def finished(cell: Cell, out: Path) -> tuple[Record, ...] | None:
@@ -57,20 +57,32 @@ class Shared:
         self._key: tuple[object, ...] | None = None
         self._federation: Federation | None = None
 
-    def prepare(self, config: Config) -> Simulation:
+    def federation(self, config: Config) -> Federation:
+        """The federation of a configuration."""
         key = (config.data, config.clients, config.split, config.seed)
         if key != self._key or self._federation is None:
             self._federation, self._key = None, key  # let go of the old one before the new one is loaded
             self._federation = federation_of(config, self.data_dir)
-        return prepare(config, self._federation)
+        return self._federation
+
+    def prepare(self, config: Config) -> Simulation:
+        """The simulation of a configuration."""
+        return prepare(config, self.federation(config))
 
 
-def run_cell(cell: Cell, simulation: Simulation, out: Path, on_record: Callable[[Record], None]) -> Outcome:
-    """Run a cell; its directory appears under its own name only when it is whole."""
-    part = out / f"{cell.key}.part"
-    shutil.rmtree(part, ignore_errors=True)  # what an interrupted run left
-    outcome = execute(cell.config, simulation, part, on_record)
+def run_cell(cell: Cell, shared: Shared, out: Path, on_record: Callable[[Record], None]) -> Outcome:
+    """Run a cell, or go on with one that was interrupted; its directory has its own name only when it is whole."""
+    part = out / f"{cell.key}{PART}"
+    if status(part) == "format 1":
+        to_stderr(f"{part}: an older feddc left it without checkpoints, so it starts again from round 1")
+        shutil.rmtree(part)
+    if status(part) == "ended":  # only the last step is missing
+        outcome = read_outcome(part)
+    else:
+        here, resume = ready(cell.config, part)
+        outcome = execute(cell.config, shared.prepare(here), part, on_record, resume=resume, again=out)
     part.rename(out / cell.key)
+    sync_folder(out)
     return outcome
 
 
@@ -78,15 +90,16 @@ def check_all(cells: Sequence[Cell], shared: Shared) -> None:
     """Refuse a mistake in any cell before the first one runs. Cells that differ only in seed are checked once."""
     seen = set()
     for cell in cells:
-        config = replace(cell.config, seed=0, executor="in-process", workers=None)
-        if (config.method, config.data, config.model) not in seen:
-            seen.add((config.method, config.data, config.model))
+        check_choice(cell.config.executor, cell.config.workers, cell.config.device, cell.config.ray_address)
+        config = replace(cell.config, seed=0, executor="in-process", workers=None, device="auto", ray_address=None)
+        if config not in seen:
+            seen.add(config)
             shared.prepare(replace(config, seed=cell.config.seed))
 
 
 def seconds_a_round(config: Config, shared: Shared) -> float:
     """What a round takes here, from one local epoch of one client and one evaluation, spread over the cores in use."""
-    simulation = shared.prepare(replace(config, epochs=1, executor="in-process", workers=None))
+    simulation = shared.prepare(replace(config, epochs=1, executor="in-process", workers=None, ray_address=None))
     start = Start(1, simulation.server.model, simulation.buffers)
     timings = []
     for _ in range(2):  # the first warms up

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import tomllib
 import typing
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from typing import Any
 
 from .. import specs
 from ..errors import ConfigError, check, check_count, check_number, unknown
+from .interval import Interval
 
 
 def _option(default: Any, help: str) -> Any:
@@ -48,6 +50,10 @@ class Config:
     workers: int | None = _option(None, "worker processes  [default: one for each core]")
     device: str = _option("auto", "where the vectorised executor computes")
     ray_address: str | None = _option(None, "the Ray cluster of --executor ray  [default: one on this machine]")
+    dropout: float = _option(0.0, "probability with which a client of the cohort never answers")
+    on_bad_update: str = _option("stop", "an update that is NaN, Inf or absurd: stop the run, or reject the update")
+    checkpoint: str = _option("auto", "how often: every 10 (rounds), 5min, off, or auto: at most 2 % of the time")
+    diagnostics: bool = _option(True, "measure the clients' drift in every round")
 
     def __post_init__(self) -> None:
         check_count("clients", self.clients)
@@ -57,6 +63,7 @@ class Config:
         check_number("target", self.target, 0, 1, above=True)
         if self.stop_at is not None:
             check_number("stop_at", self.stop_at, 0, 1, above=True)
+        Interval(self.checkpoint)
 
 
 # What a data set is usually run with, where it differs from the defaults above: for image data, the paper's settings.
@@ -87,6 +94,16 @@ METHOD_DEFAULTS: dict[str, dict[str, dict[str, float]]] = {
     "synthetic": {"feddc": {"alpha": 0.005}, "feddyn": {"alpha": 0.01}},
 }
 SHORTHANDS = {"alpha": "strength of FedDC's penalty and FedDyn's regulariser", "mu": "strength of FedProx's pull"}
+
+_NO_MATTER: dict[str, Any] = {
+    "executor": "auto",
+    "workers": None,
+    "device": "auto",
+    "target": 0.5,
+    "checkpoint": "auto",
+    "diagnostics": True,
+}
+_ADDED = ("dropout", "on_bad_update", "checkpoint", "diagnostics")
 
 FIELDS = {field.name: field for field in dataclasses.fields(Config)}
 _TYPES = typing.get_type_hints(Config)
@@ -144,9 +161,32 @@ def to_toml(config: Config) -> str:
         if value is None and FIELDS[key].default is None:
             continue  # absent means the same
         text = "none" if value is None else value
-        quoted = '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' if isinstance(text, str) else repr(text)
-        lines.append(f"{key} = {quoted}\n")
+        lines.append(f"{key} = {_quoted(text)}\n")
     return "".join(lines)
+
+
+def result_digest(config: Config) -> str:
+    """A digest of the settings that change the result.
+
+    It names the directories of stored results, so a setting that is added to ``Config`` must not change it where it has
+    its default: list it in ``_ADDED``.
+    """
+    plain = dataclasses.replace(config, **_NO_MATTER)
+    lines = to_toml(plain).splitlines(keepends=True)
+    unsaid = {f"{key} = " for key in _ADDED if getattr(plain, key) == FIELDS[key].default}
+    text = "".join(line for line in lines if not line.startswith(tuple(unsaid)))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def from_toml(path: Path) -> Config:
+    """The configuration that ``to_toml`` wrote: complete, so that no data set fills anything in."""
+    return Config(**{key: _typed(key, value) for key, value in read_toml(path, FIELDS).items()})
+
+
+def _quoted(value: Any) -> str:
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
 def _typed(key: str, value: Any) -> Any:
@@ -163,4 +203,4 @@ def _typed(key: str, value: Any) -> Any:
 
 
 def _noun(kind: Any) -> str:
-    return {int: "a whole number", float: "a number", str: "a text"}.get(kind, str(kind))
+    return {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}.get(kind, str(kind))

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ..algorithms import make_method
 from ..data import Federation, load
 from ..engine import LocalTraining, Record, Simulation
 from ..engine.records import best_accuracy, bytes_to, rounds_to
-from ..errors import DivergedError
+from ..engine.rounds import OnBadUpdate
+from ..errors import DivergedError, FedDCError, RunError, StoppedError, StorageError, WorkerError
 from ..models import make_model
-from .config import Config
-from .rundir import RunDir
+from .config import Config, from_toml
+from .interrupts import Interrupts
+from .rundir import RunDir, read_records, to_stderr
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,9 @@ class Outcome:
     config: Config
     records: tuple[Record, ...]
     executor: str
-    error: DivergedError | None = None
+    error: FedDCError | None = None
+    kept: int = 0
+    """The round of the last checkpoint, which a run that diverged leaves on disk."""
 
     def summary(self) -> dict[str, Any]:
         """The run in a few numbers."""
@@ -38,6 +43,7 @@ class Outcome:
             "target": self.config.target,
             "rounds_to_target": rounds_to(self.records, self.config.target),
             "bytes_to_target": bytes_to(self.records, self.config.target),
+            "rejected": sum(len(r.rejected) for r in self.records),
             "bytes_up": sum(r.bytes_up for r in self.records),
             "bytes_down": sum(r.bytes_down for r in self.records),
             "seconds": round(sum(r.seconds for r in self.records), 3),
@@ -73,6 +79,9 @@ def prepare(config: Config, federation: Federation | None = None, data_dir: Path
         workers=config.workers,
         device=config.device,
         ray_address=config.ray_address,
+        dropout=config.dropout,
+        on_bad_update=cast(OnBadUpdate, config.on_bad_update),  # checked there
+        diagnostics=config.diagnostics,
     )
 
 
@@ -81,23 +90,69 @@ def federation_of(config: Config, data_dir: Path | None = None) -> Federation:
     return load(config.data, clients=config.clients, split=config.split, seed=config.seed, data_dir=data_dir)
 
 
-def execute(config: Config, simulation: Simulation, out: Path, on_record: Callable[[Record], None]) -> Outcome:
-    """Run to the end, writing ``out`` as it goes. A run that diverges ends with its error in the outcome."""
-    run = RunDir(out, config)
-    records: list[Record] = []
-    error = None
-    try:
-        for record in simulation.run():
-            run.add(record)
-            records.append(record)
-            on_record(record)
-            if config.stop_at is not None and record.accuracy is not None and record.accuracy >= config.stop_at:
-                break
-    except DivergedError as diverged:
-        error = diverged
-    finally:
-        run.close()
-        simulation.executor.close()
-    outcome = Outcome(config, tuple(records), simulation.executor_reason, error)
-    run.finish(outcome.summary(), None if error else simulation.module())
+def execute(
+    config: Config,
+    simulation: Simulation,
+    out: Path,
+    on_record: Callable[[Record], None],
+    *,
+    resume: bool = False,
+    again: Path | None = None,
+    say: Callable[[str], None] = to_stderr,
+) -> Outcome:
+    """Run to the end, writing ``out`` as it goes; with ``resume`` go on with what ``out`` holds.
+
+    A run that diverges ends with its error in the outcome. ``say`` gets what the user should know of checkpoints that
+    failed or were passed over; ``again`` is the folder to name in sentences on how to continue, if it is not ``out``.
+    """
+    how = f"`feddc resume {again or out}` continues"
+    with RunDir(out, config, simulation, resume=resume) as run, Interrupts() as interrupts:
+        try:
+            records = list(run.restore(say)) if resume else []
+            error = None
+            try:
+                for record in () if _done(config, records) else simulation.run():
+                    run.add(record)
+                    records.append(record)
+                    on_record(record)
+                    if _done(config, records):
+                        break
+                    run.checkpoint(say, now=interrupts.received is not None)
+                    if interrupts.received is not None:
+                        raise StoppedError(interrupts.received, f"after round {record.round}")
+            except DivergedError as diverged:
+                error = diverged
+            outcome = Outcome(config, tuple(records), simulation.executor_reason, error, run.kept)
+            run.finish(outcome.summary() | run.costs(), None if error else simulation.module())
+        except StoppedError as stopped:
+            raise StoppedError(stopped.signal, f"{stopped.what}: {how}") from None
+        except WorkerError as failed:
+            raise WorkerError(f"{failed}; {how}") from failed
+        except OSError as failed:
+            raise StorageError(f"{failed.strerror} ({failed.filename or out}): when that is mended, {how}") from failed
+        finally:
+            simulation.executor.close()
     return outcome
+
+
+def read_outcome(path: Path) -> Outcome:
+    """The outcome of a run that has ended, from its directory."""
+    file = path / "summary.json"
+    try:
+        summary = json.loads(file.read_text(encoding="utf-8"))
+        error = None if summary["status"] == "finished" else FedDCError(str(summary["error"]))
+        executor = str(summary["executor"])
+    except OSError as fault:
+        raise RunError(f"cannot read {file}: {fault.strerror}") from None
+    except (ValueError, KeyError, TypeError) as fault:
+        raise RunError(f"{file} is not as it was written: {fault}") from None
+    return Outcome(from_toml(path / "config.toml"), read_records(path / "records.jsonl"), executor, error)
+
+
+def _done(config: Config, records: Sequence[Record]) -> bool:
+    """Whether all rounds were run, or the accuracy was reached at which the run may stop."""
+    if not records:
+        return False
+    accuracy = records[-1].accuracy
+    reached = config.stop_at is not None and accuracy is not None and accuracy >= config.stop_at
+    return reached or records[-1].round == config.rounds

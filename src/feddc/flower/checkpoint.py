@@ -10,14 +10,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import secrets
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from ..engine import Record
+from ..engine.state import filled, named
 from ..errors import RunError
 from ..models import Buffers
 from . import files
@@ -55,7 +55,7 @@ class Checkpoint:
             begun = json.loads(about["setup"])
             progress = json.loads(about["progress"])
             self._check_same(begun)
-            found = _unflatten(server, "server", tensors), Buffers(*_unflatten(buffers, "buffers", tensors))
+            found = filled("server", server, tensors), filled("buffers", buffers, tensors)
             samples, seen = ({int(k): int(v) for k, v in progress[key].items()} for key in ("samples", "seen"))
             return Progress(*found, int(progress["round"]), str(progress["id"]), samples, seen)
         except (KeyError, ValueError) as error:
@@ -66,7 +66,7 @@ class Checkpoint:
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "records.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(dataclasses.asdict(record)) + "\n")
-        tensors = dict(_flatten(progress.server, "server")) | dict(_flatten(progress.buffers, "buffers"))
+        tensors = named("server", progress.server) | named("buffers", progress.buffers)
         where = {name: getattr(progress, name) for name in ("round", "id", "samples", "seen")}
         about = {"setup": json.dumps(self.setup), "progress": json.dumps(where)}
         files.write(self.folder / "state.safetensors", tensors, about)
@@ -90,22 +90,3 @@ class Checkpoint:
                     f"experiment '{self.experiment}' was begun with {key}={begun.get(key)}, not {value}: "
                     "set it back to continue, or choose another experiment name"
                 )
-
-
-def _flatten(value: Any, name: str) -> Iterator[tuple[str, Tensor]]:
-    """The tensors of nested tuples, named by their path."""
-    if isinstance(value, Tensor):
-        yield name, value
-        return
-    for key, each in zip(getattr(value, "_fields", range(len(value))), value, strict=True):
-        yield from _flatten(each, f"{name}.{key}")
-
-
-def _unflatten(template: Any, name: str, tensors: dict[str, Tensor]) -> Any:
-    if isinstance(template, Tensor):
-        if tensors[name].shape != template.shape:
-            raise ValueError(f"{name} has shape {tuple(tensors[name].shape)}, not {tuple(template.shape)}")
-        return tensors[name]
-    keys = getattr(template, "_fields", range(len(template)))
-    parts = [_unflatten(each, f"{name}.{key}", tensors) for key, each in zip(keys, template, strict=True)]
-    return type(template)(*parts) if hasattr(template, "_fields") else tuple(parts)

@@ -25,6 +25,10 @@ class RefusedError(Exception):
     """An answer that is not used, and why."""
 
 
+class SilentError(RefusedError):
+    """No answer at all."""
+
+
 class Members:
     """The clients of a run, as far as they are connected."""
 
@@ -82,7 +86,7 @@ class Members:
             if not id or time.monotonic() > deadline:
                 break
             time.sleep(pause)
-        return RefusedError(f"no answer within {within:g} seconds" if id else "the message could not be sent")
+        return SilentError(f"no answer within {within:g} seconds" if id else "the message could not be sent")
 
     def _refresh(self) -> None:
         online = set(self.grid.get_node_ids())
@@ -125,7 +129,7 @@ class Members:
 def read(message: Message) -> Packet | RefusedError:
     """The answer in a message, or why there is none."""
     if message.has_error():
-        return RefusedError(f"it failed: {message.error.reason}")
+        return SilentError(f"it failed: {message.error.reason}")
     try:
         return from_records(message.content)
     except DataError as error:

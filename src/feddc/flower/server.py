@@ -24,12 +24,14 @@ from ..engine import Record
 from ..engine.cohorts import make_cohorts
 from ..engine.executors import InProcess
 from ..engine.local import Job, Start
+from ..engine.records import Rejected
 from ..engine.rounds import Sums, nbytes
+from ..engine.screening import bad_rows
 from ..errors import DataError, DivergedError, RunError
 from ..models import FlatModel, module_with
 from ..types import Cohort
 from .checkpoint import Checkpoint
-from .members import Members, RefusedError
+from .members import Members, RefusedError, SilentError
 from .packets import Packet
 from .references import Reference, find, reference
 from .settings import Settings, method_config, override, training_config
@@ -122,12 +124,16 @@ class Coordinator:
         sent = self.algorithm.broadcast(progress.server)
         arrays = join_buffers(sent, progress.buffers)
         questions = {client: Packet(self.question(round, client), arrays) for client in cohort}
-        sums, used = Sums(), []
+        sums, used, dropped, rejected = Sums(), list[int](), list[int](), list[Rejected]()
         for client, answer in self.members.ask(questions, round, settings.answer_within):
             try:
                 upload, buffers = self.accept(client, round, answer)
             except RefusedError as reason:
                 log(WARNING, "feddc: the answer of client %s in round %s is not used: %s", client, round, reason)
+                if isinstance(reason, SilentError):
+                    dropped.append(client)
+                else:
+                    rejected.append(Rejected(client, str(reason)))
                 continue
             sums.add(as_rows(upload), as_rows(buffers), self.weights[[client]])
             used.append(client)
@@ -143,7 +149,8 @@ class Coordinator:
         progress.seen |= dict.fromkeys(used, round)
         accuracy, loss = self.evaluate()
         up, down = len(used) * (nbytes(mean) + buffers.nbytes), len(cohort) * (nbytes(sent) + buffers.nbytes)
-        record = Record(round, accuracy, loss, tuple(used), up, down, time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        record = Record(round, accuracy, loss, tuple(used), up, down, seconds, tuple(rejected), tuple(dropped))
         self.checkpoint.save(progress, record)
         return record
 
@@ -174,6 +181,9 @@ class Coordinator:
             found = from_arrays(vectors, self.shape.upload), from_arrays(own, self.shape.buffers)
         except DataError as error:
             raise RefusedError(str(error)) from None
+        first, *others = as_rows(found[0])
+        for bad in bad_rows([client], first, others):  # absurdly large, as a simulation would refuse it
+            raise RefusedError(bad.reason)
         if "lost" in answer.config:
             log(WARNING, "feddc: client %s began again from zero: %s", client, answer.config["lost"])
         return found

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .. import specs
-from ..errors import check, check_count
+from ..errors import ConfigError, check, check_count
 from .weights import load_weights
 
 Shape = tuple[int, ...]
@@ -28,7 +28,7 @@ def fcn(shape: Shape, classes: int, widths: tuple[int, ...] = (200, 200)) -> nn.
     layers: list[nn.Module] = [nn.Flatten()]
     size = _numel(shape)
     for width in widths:
-        check_count("fcn width", width)
+        check_count("fcn width", width, high=10**6)
         layers += [nn.Linear(size, width), nn.ReLU()]
         size = width
     return nn.Sequential(*layers, nn.Linear(size, classes))
@@ -124,7 +124,11 @@ def make_model(text: str, shape: Shape, classes: int, seed: int = 0) -> nn.Modul
     """A model by name, for inputs of ``shape``; the same seed gives the same initial weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model: nn.Module = specs.make("model", MODELS, text, shape, classes)
+        try:
+            model: nn.Module = specs.make("model", MODELS, text, shape, classes)
+        except (RuntimeError, TypeError, MemoryError) as error:  # what torch raises for sizes that it cannot make
+            reason = str(error).partition("\n")[0]
+            raise ConfigError(f"model '{text}' cannot be made: {reason}") from error
     return model
 
 

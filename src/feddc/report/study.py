@@ -46,6 +46,15 @@ def spread(values: Sequence[float], digits: int) -> str:
     return mean if len(values) == 1 else f"{mean} ± {statistics.stdev(values):.{digits}f}"
 
 
+def rounds_text(found: Sequence[int | None], budget: int) -> str:
+    """Rounds to a target over seeds; None is a seed that did not get there within ``budget`` rounds."""
+    reached = [each for each in found if each is not None]
+    if not reached:
+        return f">{budget}"
+    note = "" if len(reached) == len(found) else f" ({len(reached)} of {len(found)} seeds, the others >{budget})"
+    return spread(reached, 0 if len(reached) == 1 else 1) + note
+
+
 def markdown(grid: Grid) -> str:
     """The table as Markdown."""
     lines = [f"**{grid.title}**", "", f"| | {' | '.join(c.replace('|', '/') for c in grid.columns)} |"]
@@ -77,12 +86,7 @@ def _rounds(runs: Runs, target: float, index: int) -> Show:
         if not done:
             return _beside(NOT_RUN, published)
         found = [rounds_to(records, target) for _, records in done]
-        reached = [each for each in found if each is not None]
-        budget = max(cell.config.rounds for cell, _ in done)
-        if not reached:
-            return _beside(f">{budget}", published)
-        note = "" if len(reached) == len(found) else f" ({len(reached)} of {len(found)} seeds, the others >{budget})"
-        return _beside(spread(reached, 0 if len(reached) == 1 else 1) + note, published)
+        return _beside(rounds_text(found, max(cell.config.rounds for cell, _ in done)), published)
 
     return show
 

@@ -54,7 +54,7 @@ def last_accuracy(records: Sequence[Record], count: int = 10) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def speedup(baseline: int | None, rounds: int | None, budget: int) -> str:
+def speedup(baseline: float | None, rounds: float | None, budget: int) -> str:
     """Baseline's rounds over the method's; a bound where one of them did not reach the target within ``budget``."""
     if baseline is None and rounds is None:
         return "–"

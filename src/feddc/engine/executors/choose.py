@@ -43,15 +43,7 @@ def choose(
 
     A cluster is never chosen automatically: what it costs in a round, one machine does not.
     """
-    if name not in NAMES:
-        raise unknown("executor", name, NAMES)
-    place = find_device(device)
-    if workers is not None:
-        check_count("workers", workers)
-        check(name in ("auto", "workers"), f"workers={workers} does not go with executor='{name}'")
-    if device not in ("auto", "cpu"):
-        check(name in ("auto", "vectorised"), f"device='{device}' needs executor='vectorised', not '{name}'")
-    check(ray_address is None or name == "ray", f"ray_address='{ray_address}' needs executor='ray', not '{name}'")
+    place = check_choice(name, workers, device, ray_address)
     if name == "ray":
         return _on_ray(job, ray_address)
     if name == "in-process":
@@ -80,6 +72,20 @@ def _on_ray(job: Job, address: str | None) -> Choice:
     return Choice(executor, f"{executor.count} Ray actors, as asked")
 
 
+def check_choice(name: str, workers: int | None, device: str, ray_address: str | None = None) -> str:
+    """Refuse names that do not exist or do not go together; the device to use."""
+    if name not in NAMES:
+        raise unknown("executor", name, NAMES)
+    place = find_device(device)
+    if workers is not None:
+        check_count("workers", workers)
+        check(name in ("auto", "workers"), f"workers={workers} does not go with executor='{name}'")
+    if device not in ("auto", "cpu"):
+        check(name in ("auto", "vectorised"), f"device='{device}' needs executor='vectorised', not '{name}'")
+    check(ray_address is None or name == "ray", f"ray_address='{ray_address}' needs executor='ray', not '{name}'")
+    return place
+
+
 def _on_cpu(job: Job, rounds: int, cohort: float, workers: int | None) -> Choice:
     # Vectorised has bits of its own: whether it is taken must not depend on the machine.
     if workers is None and cohort >= 2 and dense_layers(job.module) is not None and step_flops(job) <= SMALL_STEP:
@@ -102,7 +108,7 @@ def find_device(name: str) -> str:
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
-        torch.empty(1, device=name)
+        torch.zeros(1, device=name).item()  # "meta" can be written to, but not read
     except (RuntimeError, AssertionError) as error:  # torch without CUDA asserts
         reason = str(error).strip().partition("\n")[0]
         raise ConfigError(f"device '{name}' cannot be used: {reason}") from error

@@ -26,6 +26,7 @@ from ..functional import FunctionalGradient
 from ..local import Evaluation, Job, Start, augmentation, gradient_of, plan
 from .base import Correct, Trained, evaluate_block, one_thread, test_blocks, total
 
+GATHER_BYTES = 4 * 2**20
 GROUP = 256  # clients at a time: more of them save no more overhead, and take more memory
 
 
@@ -75,16 +76,16 @@ class Vectorised:
                 active = steps.active[step]
                 theta, g = params[:active], grads[:active]
                 add_gradient = self._gradient(theta, g)
-            if linear is None:
+                first, pull, keep = linear if linear is None else linear[:active], prox[:active], shrink[:active]
+            if first is None:
                 g.zero_()
             else:
-                g.copy_(linear[:active])
+                g.copy_(first)
             add_gradient(x, y, share)
-            g.addcmul_(theta, prox[:active])
+            g.addcmul_(theta, pull)
             if training.clip_norm is not None:
-                norm = torch.linalg.vector_norm(g, dim=1, keepdim=True)  # (k, 1)
-                g.mul_((training.clip_norm / (norm + 1e-6)).clamp_(max=1.0))
-            theta.mul_(shrink[:active]).sub_(g, alpha=lr)
+                g.renorm_(2, 0, training.clip_norm)  # every row to at most this norm
+            theta.mul_(keep).sub_(g, alpha=lr)
         back = torch.empty_like(order)
         back[order] = torch.arange(len(order))
         return params.cpu()[back]
@@ -137,8 +138,13 @@ def _batches(
     counts = (np.arange(size) < steps.length[..., None]) / steps.length[..., None]
     shares = torch.from_numpy(counts).to(x.device, start.model.dtype) if short.any() else None
     augments = [augmentation(job, start.round, clients[each]) for each in steps.order]
+    # Samples are fetched for several steps at once, as many as fit into a few megabytes.
+    ahead = max(1, GATHER_BYTES // (index[0].numel() * x[0].nbytes))
     for step, k in enumerate(steps.active):
-        batch = x.index_select(0, index[step, :k].view(-1)).view(k, size, *x.shape[1:])
+        if step % ahead == 0:
+            soon = index[step : step + ahead]
+            fetched = x.index_select(0, soon.view(-1)).view(*soon.shape, *x.shape[1:])
+        batch = fetched[step % ahead, :k]
         for row, length, augment in zip(batch, steps.length[step, :k], augments[:k], strict=True):
             if augment is not None:
                 row[:length] = augment(row[:length])

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import sys
 import threading
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from typing import Any
@@ -82,11 +82,13 @@ def main(control: int, memory: int) -> None:
     """Serve the parent at the other end of the socket ``control``, until it goes away."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
-    with Connection(control) as parent:
+    with Connection(control) as parent, suppress(EOFError, ConnectionError):  # the parent went away: so do we
         try:
             setup: Setup = pickle.loads(parent.recv_bytes())
             worker = Worker(setup, SharedMemory(setup.layout, memory))
             reply: list[Any] = ["done", None]
+        except (EOFError, ConnectionError):
+            raise
         except Exception as error:  # whatever the user's module raises when it is loaded: the parent reports it
             reply = _failure(error)
         while True:
@@ -104,5 +106,5 @@ def _failure(error: Exception) -> list[Any]:
 
 def _end_with_parent() -> None:
     """Leave when the parent does, however it went and whatever is being computed: its end of our stdin closes."""
-    sys.stdin.buffer.read()
+    os.read(0, 1)  # not sys.stdin, whose lock would be held when the interpreter ends
     os._exit(0)

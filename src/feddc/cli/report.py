@@ -1,0 +1,47 @@
+"""`feddc report` and `feddc watch`: runs as a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ..errors import check
+
+FORMATS = ("pdf", "png", "svg")
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), default=Path("report.html"), help="the page to write")
+@click.option("--title", help="the page's title  [default: the names of the runs]")
+@click.option(
+    "--figures", metavar="A,B,…", help="also figures for a paper, as pdf, png or svg, with their numbers as CSV"
+)
+def report(runs: tuple[Path, ...], output: Path, title: str | None, figures: str | None) -> None:
+    """Make one self-contained HTML page from RUNS: run directories, or folders of comparisons, sweeps and studies.
+
+    The figures go into a folder beside the page, named after it.
+    """
+    formats = [each.strip() for each in figures.split(",")] if figures is not None else []
+    for each in formats:
+        check(each in FORMATS, f"figures are made as {', '.join(FORMATS)}, not '{each}'")
+
+    from ..experiment.rundir import write_whole
+    from ..report.collect import collect
+    from ..report.page import render
+    from ..report.settings import arrange
+
+    settings = arrange(collect(runs))
+    page = render(settings, title or f"feddc: {', '.join(path.name for path in runs)}")
+    check(not output.is_dir(), f"{output} is a folder: -o takes the name of the page to write")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(output, page)
+    count = sum(len(setting.runs) for setting in settings)
+    click.echo(f"{output}: {count} run{'s' * (count != 1)}, {len(page.encode()) / 1e6:.1f} MB")
+    if formats:
+        from ..report.export import export
+
+        folder = output.with_suffix("")
+        for file in export(settings, folder, formats):
+            click.echo(str(file))

@@ -1,0 +1,79 @@
+"""`feddc resume`: go on with what was interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from ..errors import FedDCError, RunError, StoppedError
+from .data import data_dir_option
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--quiet", is_flag=True, help="print nothing but errors")
+@data_dir_option
+def resume(folder: Path, quiet: bool, data_dir: Path | None) -> None:
+    """Go on with the run in FOLDER, or with the comparison, sweep or reproduction, or with all of them below it.
+
+    The result is the one that would have come out without the interruption, to the last bit.
+    """
+    found = list(unfinished(folder))
+    if not found:
+        if not folder.is_dir():
+            raise RunError(f"there is no folder {folder}")
+        if not quiet:
+            click.echo(f"nothing in {folder} is unfinished")
+        return
+    faults: list[FedDCError] = []
+    for each in found:
+        try:
+            _go_on(each, data_dir, quiet)
+        except StoppedError:
+            raise
+        except FedDCError as fault:
+            if len(found) == 1:
+                raise
+            click.echo(f"feddc: {fault}", err=True)
+            faults.append(fault)
+    if faults:
+        raise RunError(f"{len(faults)} of {len(found)} in {folder} could not be continued")
+
+
+def unfinished(folder: Path) -> Iterator[Path]:
+    """The plans and runs in a folder, and below it, that have not come to their end; those of a plan are its own."""
+    from ..experiment.plan import plans
+    from ..experiment.runinfo import status
+
+    what = status(folder)
+    if found := plans(folder):
+        yield from found
+    elif what in ("under way", "format 1"):
+        yield folder
+    elif what == "nothing" and folder.is_dir():
+        for each in sorted(folder.iterdir()):
+            if each.is_dir() and each.name != "checkpoint":
+                yield from unfinished(each)
+
+
+def _go_on(what: Path, data_dir: Path | None, quiet: bool) -> None:
+    from ..experiment.config import from_toml
+    from ..experiment.plan import read_plan
+    from ..experiment.runinfo import status
+    from .run import train, train_all
+    from .studies import run_study
+
+    if what.is_file():
+        plan, out = read_plan(what), what.parent
+        if plan.kind == "compare":
+            train_all(plan, out, data_dir, quiet, resume=True)
+        else:
+            report = None if plan.report is None else Path(plan.report)
+            run_study(plan.stem, plan.cells, out, report, quiet, data_dir, stored=False)
+    elif status(what) == "format 1":
+        toml = what / "config.toml"
+        raise RunError(f"{what} has format 1, without checkpoints: `feddc run --config {toml}` runs it again")
+    else:
+        train(from_toml(what / "config.toml"), what, data_dir, quiet, resume=True)

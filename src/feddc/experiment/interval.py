@@ -1,0 +1,49 @@
+"""When a checkpoint is due."""
+
+from __future__ import annotations
+
+import re
+import time
+
+from ..errors import ConfigError
+
+SHARE = 0.02  # of the run's time, at most
+FIRST_SECONDS, FIRST_RATE = 0.02, 200e6  # what the first checkpoint is assumed to take: so long, and so many bytes/s
+
+
+class Interval:
+    """``auto``, ``off``, a number of rounds such as ``10``, or minutes such as ``5min``.
+
+    ``auto`` waits after each checkpoint until the next one would take no more than 2 % of the time between them,
+    judged by what the last one took for its size. Only differences of a monotonic clock count: setting the machine's
+    clock changes nothing.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._auto, self._rounds, self._seconds = text == "auto", 0, 0.0
+        if not (found := re.fullmatch(r"auto|off|(\d+)|(\d+(?:\.\d+)?)min", text)):
+            raise ConfigError(f"checkpoint must be auto, off, a number of rounds, or minutes as in 5min, not '{text}'")
+        if found[1] is not None or found[2] is not None:
+            self._rounds, self._seconds = int(found[1] or 0), 60 * float(found[2] or 0)
+            if not (self._rounds or self._seconds):
+                raise ConfigError(f"checkpoint must be above 0, or off, not '{text}'")
+        self.count, self.spent = 0, 0.0
+        self._cost, self._bytes = 0.0, 0
+        self._ended = time.monotonic()
+
+    def due(self, rounds: int, size: int) -> bool:
+        """Whether to write one now, ``rounds`` rounds after the last, which would be of ``size`` bytes."""
+        since = time.monotonic() - self._ended
+        if self._auto:
+            return since * SHARE >= self._expected(size)
+        return 0 < self._rounds <= rounds or 0 < self._seconds <= since
+
+    def took(self, seconds: float, size: int) -> None:
+        """Note what a checkpoint has cost."""
+        self.count, self.spent = self.count + 1, self.spent + seconds
+        self._cost, self._bytes, self._ended = seconds, size, time.monotonic()
+
+    def _expected(self, size: int) -> float:
+        if not self.count:
+            return FIRST_SECONDS + size / FIRST_RATE
+        return self._cost * max(1.0, size / max(1, self._bytes))

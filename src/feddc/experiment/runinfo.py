@@ -1,0 +1,80 @@
+"""What a run directory says of itself: its format, whether the run has ended, and what it was made with."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+import feddc
+
+from ..errors import RunError
+from .config import Config
+
+FORMAT = 2
+"""1 had neither run.json nor checkpoints; its runs that have ended are read like any other."""
+Status = Literal["nothing", "under way", "format 1", "ended"]
+
+
+def status(path: Path) -> Status:
+    """What a directory holds. A run of format 1 that has not ended has no checkpoints to go on from."""
+    there = {name for name in ("config.toml", "run.json", "records.jsonl", "checkpoint") if (path / name).exists()}
+    if (path / "summary.json").is_file():
+        return "ended"
+    if not there:
+        return "nothing"
+    return "format 1" if there == {"config.toml", "records.jsonl"} else "under way"
+
+
+def ready(config: Config, path: Path) -> tuple[Config, bool]:
+    """The configuration to go on with here, and whether there is something to go on with.
+
+    A run is continued with the arithmetic that it began with, whatever "auto" would choose on this machine.
+    """
+    if status(path) != "under way":
+        return config, False
+    if not any((path / name).exists() for name in ("run.json", "records.jsonl")):  # killed before it began
+        return config, True
+    arithmetic = read_info(path)["arithmetic"]
+    if arithmetic.startswith("vectorised on "):
+        device = arithmetic.removeprefix("vectorised on ")
+        return dataclasses.replace(config, executor="vectorised", workers=None, device=device), True
+    return dataclasses.replace(config, device="cpu"), True
+
+
+def versions() -> dict[str, str]:
+    """What the bits of a result may depend on besides the configuration."""
+    return {
+        "feddc": feddc.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "processor": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
+    }
+
+
+def version_changes(then: Mapping[str, str]) -> str:
+    """What computes differently here, in words; empty where nothing does."""
+    now, matters = versions(), ("torch", "numpy", "processor")
+    return ", ".join(f"{key} {then.get(key)} (here {now[key]})" for key in matters if then.get(key) != now[key])
+
+
+def read_info(path: Path) -> dict[str, Any]:
+    """The content of run.json; refused if a newer feddc made it."""
+    try:
+        info: dict[str, Any] = json.loads((path / "run.json").read_text(encoding="utf-8"))
+        if not isinstance(info["format"], int) or not isinstance(info["arithmetic"], str):
+            raise ValueError("it has another form")
+    except OSError as error:
+        raise RunError(f"cannot read {path / 'run.json'}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{path / 'run.json'} is not as it was written: {error}") from None
+    if info["format"] > FORMAT:
+        raise RunError(f"{path} has format {info['format']}, but this feddc reads up to {FORMAT}: use a newer feddc")
+    return info

@@ -1,0 +1,186 @@
+// The figures. Labels come from run directories: `plain` keeps plotly from reading markup in them.
+
+const plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const colourOf = (line) => (line.colour === "ink" ? css("--ink") : line.colour);
+const AXES = { round: "round", megabytes: "megabytes moved, both ways", seconds: "seconds" };
+const SCALE = [[0, "#f7fbff"], [0.15, "#d0e3f3"], [0.4, "#7fb6dd"], [0.7, "#2f7ebc"], [1, "#08306b"]];
+const DARK_SCALE = [[0, "#171c24"], [0.15, "#1d3552"], [0.4, "#24639b"], [0.7, "#58a6dc"], [1, "#d6efff"]];
+
+function layout(title, x, y, more = {}) {
+  const axis = { gridcolor: css("--rule"), linecolor: css("--rule"), zeroline: false, automargin: true };
+  const narrow = innerWidth < 760;
+  return {
+    title: title ? { text: title, x: 0, xref: "paper", font: { size: 14 } } : undefined,
+    font: { family: "system-ui, sans-serif", size: narrow ? 11 : 13, color: css("--ink") },
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    margin: { l: 44, r: 12, t: title ? 36 : 12, b: 40 },
+    showlegend: false, hovermode: "x unified", dragmode: narrow ? false : "zoom",
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: css("--rule"), activecolor: css("--quiet") },
+    hoverlabel: { bgcolor: css("--paper"), bordercolor: css("--rule"), font: { color: css("--ink") } },
+    ...more,
+    xaxis: { ...axis, title: { text: x }, ...more.xaxis },
+    yaxis: { ...axis, title: { text: y }, ...more.yaxis },
+  };
+}
+
+function show(id, traces, shape, description) {
+  const place = find(`#${id}`);
+  place.setAttribute("role", "img");
+  place.setAttribute("aria-label", description);
+  const config = {
+    displaylogo: false, plotlyServerURL: "", responsive: true, displayModeBar: innerWidth < 760 ? false : "hover",
+    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "sendChartToCloud"],  // the last would upload the figure
+    toImageButtonOptions: { format: "svg", filename: `feddc-${id}` },
+  };
+  place.hidden = false;
+  return Plotly.react(place, traces, { ...shape, height: place.classList.contains("tall") ? (innerWidth < 760 ? 340 : 440) : shape.height || 320 }, config);
+}
+
+function hide(...ids) {
+  for (const id of ids) {
+    const place = find(`#${id}`);
+    if (place) { Plotly.purge(place); place.hidden = true; }
+  }
+}
+
+// A line with its band: the mean, and one standard deviation to either side where there are several seeds.
+function traces(line, x, values, format, bands = true) {
+  const colour = colourOf(line);
+  const main = {
+    x, y: values.mean, name: plain(line.label), mode: x.length > 1 ? "lines" : "markers", type: "scatter",
+    line: { color: colour, dash: line.dash, width: line.width }, marker: { color: colour, size: 8 },
+    hovertemplate: values.sd ? `%{y:${format}} ± %{customdata:${format}}` : `%{y:${format}}`, customdata: values.sd,
+  };
+  if (!values.sd || !bands) return [main];
+  const low = values.mean.map((mean, i) => mean - values.sd[i]);
+  const high = values.mean.map((mean, i) => mean + values.sd[i]);
+  const area = { x: [...x, ...[...x].reverse()], y: [...high, ...low.reverse()], fill: "toself", type: "scatter", mode: "lines" };
+  return [{ ...area, fillcolor: colour, opacity: 0.14, line: { width: 0 }, hoverinfo: "skip" }, main];
+}
+
+// Where most of the curves are: the first rounds would squeeze what matters into a strip.
+function focusOn(lines, y) {
+  const values = lines.flatMap((line) => line.curves[y].mean).sort((a, b) => a - b);
+  if (values.length < 20) return undefined;
+  const low = values[Math.floor(values.length * (y === "accuracy" ? 0.04 : 0))];
+  const high = values[Math.floor((values.length - 1) * (y === "accuracy" ? 1 : 0.96))];
+  const room = 0.06 * (high - low) || 1;
+  return [low - room, y === "accuracy" ? Math.min(high + room, 100.5) : high + room];
+}
+
+function drawCurves() {
+  const { x, y } = state;
+  const lines = shown().filter((line) => line.curves.round.length);
+  const goals = state.goals && y === "accuracy" ? current().goals : [];
+  const range = focusOn(lines, y);
+  const shape = layout("", AXES[x], y === "accuracy" ? "test accuracy (%)" : "test loss", {
+    uirevision: `${x} ${y} ${state.setting}`,
+    xaxis: { rangemode: "tozero", hoverformat: x === "round" ? "d" : ".4g" }, yaxis: range ? { range } : {},
+    shapes: goals.map((goal) => ({ type: "line", xref: "paper", x0: 0, x1: 1, y0: goal, y1: goal, line: { color: css("--quiet"), width: 1, dash: "dash" } })),
+    annotations: goals.map((goal) => ({ xref: "paper", x: 0.004, y: goal, text: `target ${+goal.toFixed(2)} %`, showarrow: false, xanchor: "left", yanchor: "bottom", font: { size: 11, color: css("--quiet") } })),
+  });
+  const best = lines.map((line) => `${line.label}: best ${Math.max(...line.curves.accuracy.mean).toFixed(2)} %`).join("; ");
+  show("plot-curves", lines.flatMap((line) => traces(line, line.curves[x], line.curves[y], y === "accuracy" ? ".2f" : ".3f", state.bands)), shape, `Test ${y} against ${AXES[x]}. ${best}. The tables hold the numbers.`);
+}
+
+function drawAlpha() {
+  const families = current().alpha;
+  if (!families.length) return hide("plot-alpha", "plot-alpha-rounds");
+  const colours = families.map((family, i) => ({ label: family.label, colour: SERIES[i % SERIES.length], dash: "solid", width: 2 }));
+  const alphas = [...new Set(families.flatMap((family) => family.alpha))];
+  const axis = { xaxis: { type: "log", tickvals: alphas, ticktext: alphas.map(String) }, hovermode: "closest", showlegend: families.length > 1, legend: { orientation: "h", y: 1.12, x: 1, xanchor: "right" } };
+  const points = (line, family, y, what) => ({
+    x: family.alpha, y: y.mean || y, name: plain(`${line.label} ${what}`.trim()), mode: "lines+markers", type: "scatter", connectgaps: false,
+    error_y: y.sd ? { type: "data", array: y.sd, color: colourOf(line) } : undefined, line: { color: colourOf(line), width: 2 }, marker: { size: 8 },
+    hovertemplate: "α = %{x}: %{y:.2f}<extra></extra>",
+  });
+  show("plot-alpha", families.map((family, i) => points(colours[i], family, family.best, "")), layout("Best accuracy against α", "α", "%", axis), "Best accuracy against α");
+  const reached = families.some((family) => family.rounds.some((each) => each !== null));
+  if (reached) show("plot-alpha-rounds", families.map((family, i) => points(colours[i], family, family.rounds, "")), layout(`Rounds to ${current().goals.map((goal) => +goal.toFixed(2)).slice(-1)} %, where it is reached`, "α", "rounds", axis), "Rounds to the target against α");
+  else hide("plot-alpha-rounds");
+}
+const SERIES = ["#D55E00", "#0072B2", "#009E73", "#E69F00"];
+
+function drawDrift() {
+  const some = current().lines.some((line) => line.drift);
+  find("#drift-figures").hidden = !some;
+  if (!some) return;
+  const lines = shown().filter((line) => line.drift);
+  const words = (what) => lines.map((line) => `${line.label}: ${line.drift[what].mean.at(-1)} at the end`).join("; ");
+  show("plot-gap", lines.flatMap((line) => traces(line, line.drift.round, line.drift.gap, ".3g")), layout("Consistency gap", "round", "", { yaxis: { rangemode: "tozero" } }), `Consistency gap against rounds. ${words("gap")}`);
+  const paired = lines.filter((line) => line.drift.cosine_round.length);
+  show("plot-cosine", paired.flatMap((line) => traces(smooth(line), line.drift.cosine_round, smoothed(line.drift.cosine), ".2f")), layout("Cosine between client updates", "round", "", { yaxis: { zeroline: true, zerolinecolor: css("--quiet") } }), "Mean cosine between the updates of a round's clients, against rounds");
+  drawHeat();
+}
+
+// The cosine of a small cohort jumps from round to round: a running mean of five rounds shows where it goes.
+const smooth = (line) => ({ ...line, dash: "solid" });
+function smoothed(values) {
+  const mean = (list) => list.map((_, i) => { const part = list.slice(Math.max(0, i - 2), i + 3); return part.reduce((a, b) => a + b, 0) / part.length; });
+  return values.sd ? { mean: mean(values.mean), sd: mean(values.sd) } : { mean: mean(values.mean) };
+}
+
+function fillHeatPickers() {
+  const { lines, heat } = current();
+  const known = Object.keys(heat).map(Number);
+  const keeps = known.filter((place) => heat[place].drift);
+  const named = (name) => keeps.find((place) => lines[place].label.startsWith(name));
+  const left = named("feddc") ?? keeps[0] ?? known[0];
+  const right = keeps.find((place) => place !== left) ?? known.find((place) => place !== left);
+  for (const [id, place] of [["#heat-left", left], ["#heat-right", right]]) {
+    const old = find(id).value;
+    find(id).replaceChildren(...known.map((each) => new Option(lines[each].label, each)));
+    find(id).value = known.includes(Number(old)) && old !== "" ? old : place ?? "";
+    find(id).parentElement.hidden = known.length < 2;
+  }
+}
+
+function drawHeat() {
+  const { lines, heat } = current();
+  const chosen = ["left", "right"].map((side) => [side, find(`#heat-${side}`).value]).filter(([, place]) => place !== "");
+  const values = chosen.map(([, place]) => heat[place][state.heat]).filter(Boolean);
+  const sorted = values.flat(2).filter((each) => each !== null).sort((a, b) => a - b);
+  const top = sorted[Math.floor(0.995 * (sorted.length - 1))] || 1;
+  const silent = chosen.filter(([, place]) => !heat[place][state.heat]).map(([, place]) => lines[place].label);
+  find("#heat-note").textContent = (silent.length ? `${silent.join(" and ")} keeps no drift: see its updates instead. ` : "") +
+    (state.heat === "drift" ? "The drift that each client holds; one that never comes back is blank after its last round. First seed; both sides share their colours." : "Blank: the client did not take part. First seed; both sides share their colours.");
+  for (const side of ["left", "right"]) {
+    const place = find(`#heat-${side}`).value;
+    const z = place === "" ? undefined : heat[place][state.heat];
+    if (!z) { hide(`plot-heat-${side}`); continue; }
+    const name = state.heat === "drift" ? "‖hᵢ‖" : "‖Δᵢ‖";
+    const map = {
+      type: "heatmap", z, x: heat[place].round, y: z.map((_, i) => i), zmin: 0, zmax: top, hoverongaps: false,
+      colorscale: theme() === "dark" ? DARK_SCALE : SCALE, colorbar: { thickness: 10, outlinewidth: 0, title: { text: name } },
+      hovertemplate: `client %{y}, round %{x}: ${name} = %{z}<extra></extra>`,
+    };
+    const height = Math.min(640, Math.max(300, 90 + 9 * z.length));
+    show(`plot-heat-${side}`, [map], layout(plain(lines[place].label), "round", "client", { height, hovermode: "closest", xaxis: { showgrid: false }, yaxis: { showgrid: false, autorange: "reversed" } }), `${name} of every client and round, ${lines[place].label}`);
+  }
+}
+
+function drawSplit() {
+  const { split } = current();
+  if (!split) return hide("plot-split");
+  const { counts } = split;
+  const clients = counts.map((_, i) => i);
+  const sizes = counts.map((row) => row.reduce((a, b) => a + b, 0));
+  const text = counts.length <= 30 && counts[0].length <= 12 ? counts.map((row) => row.map((each) => each || "")) : undefined;
+  const map = {
+    type: "heatmap", z: counts, x: counts[0].map((_, i) => i), y: clients, colorscale: theme() === "dark" ? DARK_SCALE : SCALE, zmin: 0, xgap: 1, ygap: counts.length > 60 ? 0 : 1,
+    text, texttemplate: text ? "%{text}" : undefined, textfont: { size: 10 }, showscale: !text, colorbar: { thickness: 10, outlinewidth: 0, x: 0.74, title: { text: "samples" } },
+    hovertemplate: "client %{y}, class %{x}: %{z} samples<extra></extra>",
+  };
+  const bars = { type: "bar", orientation: "h", x: sizes, y: clients, xaxis: "x2", marker: { color: css("--quiet") }, hovertemplate: "client %{y}: %{x} samples<extra></extra>" };
+  const height = Math.min(900, Math.max(300, 90 + 19 * counts.length));
+  const whole = { showgrid: false, tickmode: counts[0].length <= 20 ? "linear" : "auto", dtick: 1 };
+  const shape = layout("", "class", "client", { height, hovermode: "closest", bargap: 0.25, xaxis: { ...whole, domain: [0, 0.72] }, yaxis: { showgrid: false, autorange: "reversed", ...(counts.length <= 30 ? { tickmode: "linear", dtick: 1 } : {}) } });
+  shape.xaxis2 = { ...shape.xaxis, domain: [0.8, 1], title: { text: "samples" }, tickmode: "auto", dtick: undefined, nticks: 4, showgrid: true };
+  show("plot-split", [map, bars], shape, `Samples of each class at each of ${counts.length} clients, which hold from ${Math.min(...sizes)} to ${Math.max(...sizes)} samples`);
+}
+
+const DRAW = { curves: drawCurves, alpha: drawAlpha, drift: drawDrift, split: drawSplit };
+function draw(tab) {
+  if (DRAW[tab]) DRAW[tab]();
+}

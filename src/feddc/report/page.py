@@ -1,0 +1,146 @@
+"""The report as one HTML page that needs nothing else: no network, no server, no other file.
+
+The text is a Jinja template that escapes everything; the figures are drawn by plotly.js, which is in the page, from the
+numbers in its JSON block. A content security policy with the hashes of the page's own scripts forbids everything else:
+what a run directory contains can neither execute nor load anything.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from .. import __version__
+from ..errors import ConfigError
+from ..experiment.config import Config
+from ..experiment.published import MISPRINTS
+from . import series
+from .commands import commands
+from .grids import ablation_table, accuracy_table, goals, overview, rounds_table
+from .headline import headline
+from .settings import Line, Setting, describe
+from .styles import styles
+
+if TYPE_CHECKING:
+    import jinja2
+
+SCRIPTS = ("page.js", "plots.js")
+
+
+def render(settings: Sequence[Setting], title: str, *, live: bool = False) -> str:
+    """The whole page. A ``live`` one asks the server that it came from for news."""
+    with _needs("plotly"):
+        from plotly.offline import get_plotlyjs
+    scripts = [get_plotlyjs(), "\n".join(_asset(name) for name in SCRIPTS)]
+    return _template("page.html").render(
+        title=title,
+        css=_asset("page.css"),
+        scripts=scripts,
+        policy=_policy(scripts, live),
+        body=body(settings),
+        live=live,
+    )
+
+
+def body(settings: Sequence[Setting]) -> str:
+    """What changes as runs go on: the text, the tables and the numbers, without styles and scripts."""
+    return _template("body.html").render(
+        settings=[_texts(setting) for setting in settings],
+        overview=overview(settings) if len(settings) > 1 else [],
+        sensitive=any(series.sensitivity(each) or ablation_table(each) for each in settings),
+        data=_json([_numbers(settings, setting) for setting in settings]),
+        version=__version__,
+    )
+
+
+def _texts(setting: Setting) -> dict[str, Any]:
+    """What the template writes out for one setting."""
+    runs = setting.runs
+    values = {field.name: [getattr(run.config, field.name) for run in runs] for field in fields(Config)}
+    return {
+        "title": setting.title,
+        "description": describe(setting.config),
+        "headline": headline(setting),
+        "unfinished": sum(run.status == "unfinished" for run in runs),
+        "diverged": [str(run.path) for run in runs if run.status == "diverged"],
+        "tables": [accuracy_table(setting), *(rounds_table(setting, goal) for goal in goals(setting))],
+        "ablation": ablation_table(setting),
+        "sensitivity": series.sensitivity(setting),
+        "misprints": _misprints(setting),
+        "drift": any(record.drift is not None for run in runs for record in run.records),
+        "split": series.split(setting),
+        "shared": {key: found[0] for key, found in values.items() if len(set(found)) == 1},
+        "runs": runs,
+        "commands": commands(setting),
+    }
+
+
+def _numbers(settings: Sequence[Setting], setting: Setting) -> dict[str, Any]:
+    """What the figures draw for one setting."""
+    looks = styles(setting.lines)
+    return {
+        "title": setting.title,
+        "goals": [100 * goal for goal in goals(setting)],
+        "lines": [_line(line) | look._asdict() for line, look in zip(setting.lines, looks, strict=True)],
+        "heat": series.heats(settings, setting),
+        "split": series.split(setting),
+        "alpha": series.sensitivity(setting),
+    }
+
+
+def _line(line: Line) -> dict[str, Any]:
+    return {
+        "label": line.label,
+        "seeds": len(line.runs),
+        "curves": series.curves(line),
+        "drift": series.drift_curves(line),
+    }
+
+
+def _misprints(setting: Setting) -> list[str]:
+    """What the paper contradicts itself in, where its numbers stand beside ours."""
+    shown = any("paper" in column for goal in goals(setting) for column in rounds_table(setting, goal).columns)
+    shown = shown or any("paper" in column for column in accuracy_table(setting).columns)
+    return MISPRINTS.get(setting.config.data.partition(":")[0], []) if shown else []
+
+
+def _json(content: Any) -> str:
+    """JSON that can stand inside a script element: nothing in it can end the element or open another."""
+    text = json.dumps(content, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _policy(scripts: Sequence[str], live: bool) -> str:
+    hashes = " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(s.encode()).digest()).decode()}'" for s in scripts)
+    connect = "'self'" if live else "'none'"
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
+        f"connect-src {connect}; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _template(name: str) -> jinja2.Template:
+    with _needs("jinja2"):
+        import jinja2
+    loader = jinja2.FunctionLoader(_asset)
+    settings: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "undefined": jinja2.StrictUndefined}
+    return jinja2.Environment(loader=loader, autoescape=True, **settings).get_template(name)
+
+
+@contextmanager
+def _needs(package: str) -> Iterator[None]:
+    """Around the import of a package that is not installed with feddc alone."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"the report needs {package}, which is not installed: pip install 'feddc[report]'") from error
+
+
+def _asset(name: str) -> str:
+    return (files(__package__) / "assets" / name).read_text(encoding="utf-8")

@@ -1,0 +1,58 @@
+"""The written-out gradient is autograd's, and only networks that it knows are given to it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from feddc.engine.dense import DenseGradient, dense_layers
+from feddc.engine.functional import FunctionalGradient
+from feddc.models import FlatModel
+
+DENSE = [
+    nn.Linear(6, 3),
+    nn.Sequential(nn.Flatten(), nn.Linear(6, 3, bias=False)),
+    nn.Sequential(nn.Flatten(), nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 4, bias=False), nn.ReLU(), nn.Linear(4, 3)),
+]
+shared = nn.Linear(6, 6)
+frozen = nn.Linear(6, 3)
+frozen.bias.requires_grad_(False)
+hooked = nn.Linear(6, 3)
+hooked.register_forward_hook(lambda _, __, out: 2 * out)
+OTHERS = [
+    nn.Sequential(nn.Linear(6, 3), nn.ReLU()),
+    nn.Sequential(nn.Linear(6, 3), nn.Linear(3, 3)),
+    nn.Sequential(nn.Linear(6, 3), nn.Tanh(), nn.Linear(3, 3)),
+    nn.Sequential(nn.ReLU(), nn.Linear(6, 3)),
+    nn.Sequential(shared, nn.ReLU(), shared),
+    nn.Sequential(),
+    frozen,
+    hooked,
+]
+
+
+@pytest.mark.parametrize("module", DENSE)
+@pytest.mark.parametrize("kind", [DenseGradient, FunctionalGradient])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_the_gradient_is_that_of_autograd(module: nn.Module, kind: type, rows: int) -> None:
+    layers = dense_layers(module)
+    assert layers is not None
+    x, y = torch.randn(rows, 4, 6), torch.randint(3, (rows, 4))
+    lengths = torch.tensor([[4], [1], [3]])[:rows]
+    share = (torch.arange(4) < lengths) / lengths
+    model = FlatModel(module)
+    params = torch.randn(rows, model.params.numel())
+    grads = torch.ones_like(params)
+    kind(layers if kind is DenseGradient else module, params, grads)(x, y, share)
+    for k, length in enumerate(lengths.flatten().tolist()):
+        model.load(params[k], model.buffers())
+        model.grads.fill_(1.0)  # both add to what is there
+        F.cross_entropy(model.module(x[k, :length]), y[k, :length]).backward()
+        torch.testing.assert_close(grads[k], model.grads, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("module", OTHERS, ids=str)
+def test_other_networks_are_left_to_autograd(module: nn.Module) -> None:
+    assert dense_layers(module) is None

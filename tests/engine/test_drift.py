@@ -1,0 +1,102 @@
+"""Drift as it is measured: against the plain definition, over parts, through JSON, and switched off."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import math
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import feddc
+from feddc.engine.drift import Drift, DriftMeter
+from tests.conftest import FAST
+
+
+class Keeps(NamedTuple):
+    drift: Tensor
+
+
+class KeepsNothing(NamedTuple):
+    pass
+
+
+def test_numbers_are_those_of_the_definition() -> None:
+    generator = torch.Generator().manual_seed(0)
+    delta, drift = torch.randn(5, 40, generator=generator), torch.randn(5, 40, generator=generator)
+    meter = DriftMeter()
+    for rows in ([0, 1], [2], [3, 4]):  # in parts, as a large cohort comes
+        meter.add(delta[rows], Keeps(drift[rows]))
+    found = meter.result()
+    assert found is not None
+    assert found.drift is not None
+    assert found.update == pytest.approx(delta.norm(dim=1).tolist(), rel=1e-5)
+    assert found.drift == pytest.approx(drift.norm(dim=1).tolist(), rel=1e-5)
+    assert found.gap == pytest.approx((delta + drift).norm(dim=1).tolist(), rel=1e-5)
+    pairs = [torch.cosine_similarity(delta[i], delta[j], dim=0) for i, j in itertools.combinations(range(5), 2)]
+    assert found.cosine == pytest.approx(float(sum(pairs)) / len(pairs), abs=1e-5)
+
+
+def test_without_a_drift_the_gap_is_the_update() -> None:
+    meter = DriftMeter()
+    meter.add(torch.tensor([[3.0, 4.0], [3.0, 4.0]]), KeepsNothing())
+    assert meter.result() == Drift(update=(5.0, 5.0), gap=(5.0, 5.0), drift=None, cosine=1.0)
+
+
+def test_a_pair_needs_two_clients_that_moved() -> None:
+    meter = DriftMeter()
+    meter.add(torch.tensor([[3.0, 4.0], [0.0, 0.0]]), KeepsNothing())
+    found = meter.result()
+    assert found is not None
+    assert found.update == (5.0, 0.0)
+    assert found.cosine is None
+    assert DriftMeter().result() is None
+
+
+def test_opposite_clients_have_cosine_minus_one() -> None:
+    meter = DriftMeter()
+    meter.add(torch.tensor([[1.0, 2.0], [-2.0, -4.0], [0.0, 0.0]]), KeepsNothing())
+    found = meter.result()
+    assert found is not None
+    assert found.cosine == pytest.approx(-1, abs=1e-6)
+
+
+def test_a_clients_gap_is_its_drift_the_next_time(federation: feddc.Federation, model: nn.Module) -> None:
+    """For methods whose drift adds up: h ← h + Δ, and the gap is ‖Δ + h‖."""
+    records = list(feddc.simulate(feddc.FedDC(), model, federation, rounds=6, participation=0.5, training=FAST))
+    gaps: dict[int, float] = {}
+    for record in records:
+        assert record.drift is not None
+        assert record.drift.drift is not None
+        for client, drift, gap in zip(record.participants, record.drift.drift, record.drift.gap, strict=True):
+            assert drift == pytest.approx(gaps.get(client, 0.0), rel=1e-4)
+            gaps[client] = gap
+    assert len(gaps) == len(federation)
+
+
+@pytest.mark.parametrize("method", [feddc.FedAvg(), feddc.Scaffold()])
+def test_methods_without_a_drift_say_so(method: feddc.FedAvg, federation: feddc.Federation, model: nn.Module) -> None:
+    [record] = feddc.simulate(method, model, federation, rounds=1, training=FAST)
+    assert record.drift is not None
+    assert record.drift.drift is None
+    assert record.drift.gap == record.drift.update
+    assert all(math.isfinite(each) for each in record.drift.update)
+
+
+def test_looking_changes_nothing(federation: feddc.Federation, model: nn.Module) -> None:
+    runs = [
+        feddc.train(feddc.FedDC(), model, federation, rounds=3, training=FAST, diagnostics=on) for on in (True, False)
+    ]
+    assert [r.accuracy for r in runs[0].records] == [r.accuracy for r in runs[1].records]
+    for one, two in zip(runs[0].model.parameters(), runs[1].model.parameters(), strict=True):
+        assert torch.equal(one, two)
+    assert all(record.drift is None for record in runs[1].records)
+
+
+def test_it_survives_json() -> None:
+    drift = Drift((1.0, 2.0), (3.0, 4.0), None, 0.5)
+    assert Drift.from_json(json.loads(json.dumps(dataclasses.asdict(drift)))) == drift

@@ -1,0 +1,179 @@
+"""The page as text: what it says, what it holds, and that nothing from a run directory is markup in it."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import feddc
+from feddc.report.collect import collect
+from feddc.report.commands import commands
+from feddc.report.headline import headline
+from feddc.report.page import body, render
+from feddc.report.settings import Setting, arrange
+from tests.report.runs import write_comparison, write_run
+
+
+def settings(path: Path) -> list[Setting]:
+    return arrange(collect([path]))
+
+
+def data(page: str) -> list[Any]:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    return list(json.loads(found.group(1)))
+
+
+class Tags(HTMLParser):
+    """Which elements and attributes a page really has."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+
+def test_the_first_screen_says_which_method_how_much_better_and_at_what_cost(tmp_path: Path) -> None:
+    [setting] = settings(write_comparison(tmp_path / "c", rounds=40))
+    found = headline(setting)
+    assert found.sentence == "feddc reaches 90 % first: in 11 rounds, 2.4× fewer rounds than fedavg."
+    assert "A round of feddc moves 2" in found.cost
+    answers = {card.question: (card.who, card.note) for card in found.cards}
+    assert answers["Moved to 90 %"][0] in ("feddyn", "feddc")
+    assert "points over fedavg" in answers["Best accuracy"][1]
+
+
+def test_one_run_is_enough(tmp_path: Path) -> None:
+    [setting] = settings(write_run(tmp_path / "r"))
+    assert headline(setting).sentence.startswith("feddc reaches 90 % in 11 rounds; its best accuracy is 9")
+    assert "fewer" not in body([setting])
+
+
+def test_nobody_reaches_the_target(tmp_path: Path) -> None:
+    [setting] = settings(write_comparison(tmp_path / "c", target=0.999))
+    assert "no method reaches 99.9 %" in headline(setting).sentence
+
+
+def test_sixty_runs(tmp_path: Path) -> None:
+    for seed in range(4):
+        for split in ("iid", "dirichlet:0.6", "dirichlet:0.3"):
+            write_comparison(
+                tmp_path / f"{split}-{seed}",
+                ("fedavg", "fedprox", "scaffold", "feddyn", "feddc"),
+                seed=seed,
+                split=split,
+                rounds=8,
+            )
+    found = settings(tmp_path)
+    assert [len(setting.runs) for setting in found] == [20, 20, 20]
+    page = body(found)
+    assert "in every setting" in page
+    assert len(page) < 1_000_000
+    assert data(page)[0]["lines"][0]["seeds"] == 4
+    assert "sd" in data(page)[0]["lines"][0]["curves"]["accuracy"]
+
+
+def test_published_numbers_stand_beside_cells_of_the_paper(tmp_path: Path) -> None:
+    values: Any = {"data": "mnist", "clients": 100, "split": "iid", "target": 0.98, "rounds": 30}
+    write_comparison(tmp_path / "c", ("fedavg", "feddc"), **values)
+    page = body(settings(tmp_path / "c"))
+    assert "rounds, paper" in page
+    assert re.search(r"feddc</th><td>[^<]*</td><td>46</td>", page)  # what the paper prints for FedDC, iid, 15 %
+    assert "The paper ran 600 rounds, these runs had 30." in page
+    assert "printed as 98.00" in page  # the note on a misprint
+    write_comparison(tmp_path / "d", ("fedavg", "feddc"), **values | {"lr": 0.2})
+    assert "paper" not in body(settings(tmp_path / "d"))
+
+
+def test_sensitivity_and_ablation(tmp_path: Path) -> None:
+    write_comparison(tmp_path / "c", ("fedavg", "feddc:alpha=0.01", "feddc:alpha=0.1", "feddc:penalty=false"))
+    page = body(settings(tmp_path / "c"))
+    assert "loss + correction" in page
+    [family] = [each for each in data(page)[0]["alpha"] if each["label"] == "feddc"]
+    assert family["alpha"] == [0.01, 0.1]
+    assert "α and ablation" not in body(settings(write_comparison(tmp_path / "d")))
+
+
+def test_runs_without_diagnostics_or_a_split_say_so(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "r", drift=False)
+    (run / "split.json").unlink()
+    page = body(settings(run))
+    assert "recorded no drift" in page
+    assert "hold no <code>split.json</code>" in page
+
+
+def test_drift_is_told_by_the_next_time_a_client_comes(tmp_path: Path) -> None:
+    [setting] = settings(write_run(tmp_path / "r"))
+    [page] = data(body([setting]))
+    records = setting.runs[0].records
+    late = next(i for i, record in enumerate(records) if 0 not in record.participants)
+    after = next(record for record in records[late:] if 0 in record.participants)
+    assert after.drift is not None
+    assert after.drift.drift is not None
+    assert page["heat"]["0"]["drift"][0][late] == pytest.approx(after.drift.drift[0], rel=1e-2)
+    assert page["heat"]["0"]["update"][0][late] is None
+
+
+EVIL = '<img src=x onerror="alert(1)"></script><script>alert(2)</script>'
+
+
+def test_nothing_from_a_run_directory_is_markup(tmp_path: Path) -> None:
+    folder = tmp_path / "<b>runs<b>"
+    write_run(folder / "a")
+    write_run(folder / "b", method="fedavg")
+    for name in ("a", "b"):
+        config = folder / name / "config.toml"
+        text = config.read_text().replace('data = "digits"', f"data = '{EVIL}'")
+        config.write_text(text.replace('method = "feddc:alpha=0.1"', f"method = '{EVIL}:alpha=1'"))
+    page = render(settings(folder), EVIL)
+    assert EVIL not in page
+    found = Tags(body(settings(folder)))
+    assert "img" not in found.tags
+    assert "<b>runs" not in page
+    assert found.tags.count("script") == 1  # the data
+    assert not [name for name, _ in found.attributes if name.startswith("on")]
+    assert data(page)[0]["lines"][-1]["label"].startswith("<img")  # it is shown as it is
+
+
+def test_the_page_needs_nothing_else(tmp_path: Path) -> None:
+    page = render(settings(write_run(tmp_path / "r")), "title")
+    head = unescape(page[: page.index("<style>")])
+    assert "connect-src 'none'" in head
+    assert "default-src 'none'" in head
+    assert not re.search(r'<(?:script|link|img|iframe)[^>]+(?:src|href)="(?!data:)', page)
+    assert "connect-src 'self'" in unescape(render(settings(tmp_path / "r"), "title", live=True)[:5000])
+
+
+def test_the_commands_give_the_same_configurations(tmp_path: Path) -> None:
+    from feddc.cli.options import configurations
+
+    write_comparison(tmp_path / "c", lr=0.05, cohort_size=3, batch_size="none", seed=3, diagnostics=False)
+    write_run(tmp_path / "c" / "own", method="fedavg", participation="none", seed=4, lr=0.05)
+    [one, two] = arrange(collect([tmp_path / "c"]))
+    for setting in (one, two):
+        for line in commands(setting):
+            words = line.split()
+            flags = dict(zip(words[2::2], words[3::2], strict=False))
+            assert words[:2] in (["feddc", "compare"], ["feddc", "run"])
+            methods = flags.pop("--methods", "") or flags.pop("--method", "")
+            given: dict[str, Any] = {k[2:].replace("-", "_"): v for k, v in flags.items() if k != "--no-diagnostics"}
+            given |= {"diagnostics": False} if "--no-diagnostics" in line else {}
+            made = configurations(given, methods.split(","))
+            assert set(made) <= {run.config for run in setting.runs}
+
+
+def test_a_missing_plotly_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "plotly.offline", None)
+    with pytest.raises(feddc.ConfigError, match=r"needs plotly, which is not installed: pip install 'feddc\[report\]'"):
+        render(settings(write_run(tmp_path / "r")), "title")
