@@ -46,10 +46,11 @@ class Config:
     target: float = _option(0.95, "accuracy that 'rounds to target' asks for")
     stop_at: float | None = _option(None, "stop once this accuracy is reached")
     evaluate_every: int = _option(1, "rounds between evaluations")
-    executor: str = _option("auto", "who trains the clients: in-process, workers, vectorised, or auto")
+    executor: str = _option("auto", "who trains the clients: in-process, workers, vectorised, ray, or auto")
     workers: int | None = _option(None, "worker processes  [default: one for each core]")
     device: str = _option("auto", "where the vectorised executor computes")
     diagnostics: bool = _option(True, "measure the clients' drift in every round")
+    ray_address: str | None = _option(None, "the Ray cluster of --executor ray  [default: one on this machine]")
     dropout: float = _option(0.0, "probability with which a client of the cohort never answers")
     on_bad_update: str = _option("stop", "an update that is NaN, Inf or absurd: stop the run, or reject the update")
     checkpoint: str = _option("auto", "how often: every 10 (rounds), 5min, off, or auto: at most 2 % of the time")
@@ -101,6 +102,7 @@ _NO_MATTER: dict[str, Any] = {
     "target": 0.5,
     "checkpoint": "auto",
     "diagnostics": True,
+    "ray_address": None,
 }
 _ADDED = ("dropout", "on_bad_update", "checkpoint", "diagnostics")
 
