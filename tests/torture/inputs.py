@@ -72,6 +72,7 @@ VALID: dict[str, list[str]] = {
     "on_bad_update": ["stop", "reject"],
     "checkpoint": ["auto", "off", "10", "5min"],
     "cohort_size": ["1"],
+    "diagnostics": ["true", "false"],
     **dict.fromkeys(("clients", "rounds", "epochs", "batch_size", "evaluate_every", "seed"), _COUNTS),
     **dict.fromkeys(("participation", "lr_decay", "target", "stop_at"), _SHARES),
     **dict.fromkeys(("lr", "weight_decay", "clip_norm", "alpha", "mu", "dropout"), _SIZES),
@@ -90,7 +91,7 @@ def weird(key: str) -> st.SearchStrategy[str]:
 
 def values(key: str) -> st.SearchStrategy[str]:
     """A value of either kind."""
-    return st.one_of(*[st.sampled_from(VALID[key])] * 4, weird(key))
+    return st.one_of(*[st.sampled_from(VALID.get(key, NUMBERS))] * 4, weird(key))
 
 
 @st.composite
@@ -98,7 +99,7 @@ def arguments(draw: st.DrawFn) -> tuple[list[str], str | None]:
     """A command, and the text of a configuration file if it has one. Not too much of it is wrong at once."""
     command = draw(st.sampled_from(["run", "run", "run", "compare", "sweep"]))
     keys = st.lists(st.sampled_from(KEYS), max_size=4, unique=True)
-    options = {key: draw(st.sampled_from(VALID[key])) for key in draw(keys)}
+    options = {key: draw(st.sampled_from(VALID.get(key, NUMBERS))) for key in draw(keys)}
     options |= {key: draw(weird(key)) for key in draw(keys)[:2]}
     args = [command]
     for key, value in options.items():
