@@ -8,14 +8,14 @@ import time
 from ..errors import ConfigError
 
 SHARE = 0.02  # of the run's time, at most
-FIRST_SECONDS, FIRST_RATE = 0.02, 200e6  # what the first checkpoint is assumed to take: so long, and so many bytes/s
+FIRST_SECONDS, FIRST_RATE = 0.1, 200e6  # what the first checkpoint is assumed to take: so long, and so many bytes/s
 
 
 class Interval:
     """``auto``, ``off``, a number of rounds such as ``10``, or minutes such as ``5min``.
 
-    ``auto`` waits after each checkpoint until the next one would take no more than 2 % of the time between them,
-    judged by what the last one took for its size. Only differences of a monotonic clock count: setting the machine's
+    ``auto`` waits until the next one would take no more than 2 % of the time since the last, and all of them together
+    no more than 2 % of the run, judged by what they took so far. Only differences of a monotonic clock count: setting the machine's
     clock changes nothing.
     """
 
@@ -29,13 +29,15 @@ class Interval:
                 raise ConfigError(f"checkpoint must be above 0, or off, not '{text}'")
         self.count, self.spent = 0, 0.0
         self._cost, self._bytes = 0.0, 0
-        self._ended = time.monotonic()
+        self._began = self._ended = time.monotonic()
 
     def due(self, rounds: int, size: int) -> bool:
         """Whether to write one now, ``rounds`` rounds after the last, which would be of ``size`` bytes."""
-        since = time.monotonic() - self._ended
+        now = time.monotonic()
+        since = now - self._ended
         if self._auto:
-            return since * SHARE >= self._expected(size)
+            expected = self._expected(size)
+            return SHARE * since >= expected and SHARE * (now - self._began) >= self.spent + expected
         return 0 < self._rounds <= rounds or 0 < self._seconds <= since
 
     def took(self, seconds: float, size: int) -> None:
@@ -46,4 +48,5 @@ class Interval:
     def _expected(self, size: int) -> float:
         if not self.count:
             return FIRST_SECONDS + size / FIRST_RATE
-        return self._cost * max(1.0, size / max(1, self._bytes))
+        usual = max(self._cost, self.spent / self.count)
+        return usual * max(1.0, size / max(1, self._bytes))
