@@ -15,8 +15,8 @@ class Interval:
     """``auto``, ``off``, a number of rounds such as ``10``, or minutes such as ``5min``.
 
     ``auto`` waits until the next one would take no more than 2 % of the time since the last, and all of them together
-    no more than 2 % of the run, judged by what they took so far. Only differences of a monotonic clock count: setting the machine's
-    clock changes nothing.
+    no more than 2 % of the run, judged by what they took so far. Only differences of a monotonic clock count: setting
+    the machine's clock changes nothing.
     """
 
     def __init__(self, text: str) -> None:
