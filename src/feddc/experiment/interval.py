@@ -21,7 +21,7 @@ class Interval:
 
     def __init__(self, text: str) -> None:
         self._auto, self._rounds, self._seconds = text == "auto", 0, 0.0
-        if not (found := re.fullmatch(r"auto|off|(\d+)|(\d+(?:\.\d+)?)min", text)):
+        if not (found := re.fullmatch(r"auto|off|(\d{1,18})|(\d{1,18}(?:\.\d{1,18})?)min", text)):
             raise ConfigError(f"checkpoint must be auto, off, a number of rounds, or minutes as in 5min, not '{text}'")
         if found[1] is not None or found[2] is not None:
             self._rounds, self._seconds = int(found[1] or 0), 60 * float(found[2] or 0)
