@@ -184,11 +184,10 @@ class Simulation:
         due = self.round % self.evaluate_every == 0 or self.round == self.rounds
         accuracy, loss = self.evaluate() if due else (None, None)
         self._between_rounds = True
+        drift = None if meter is None or not done.accepted else meter.result()
         seconds = time.perf_counter() - began
-        drift = None if meter is None else meter.result()
-        moved = (done.bytes_up, down)
-        answers = (done.rejected, tuple(dropped))
-        return Record(self.round, accuracy, loss, done.accepted, *moved, seconds, *answers, drift)
+        bad = (done.rejected, tuple(dropped))
+        return Record(self.round, accuracy, loss, done.accepted, done.bytes_up, down, seconds, *bad, drift)
 
     def state(self) -> dict[str, Tensor]:
         """Server and buffers as named tensors. With ``round`` and the rows of ``store`` it is all there is to keep."""

@@ -79,9 +79,9 @@ def prepare(config: Config, federation: Federation | None = None, data_dir: Path
         executor=config.executor,
         workers=config.workers,
         device=config.device,
-        diagnostics=config.diagnostics,
         dropout=config.dropout,
         on_bad_update=cast(OnBadUpdate, config.on_bad_update),  # checked there
+        diagnostics=config.diagnostics,
     )
 
 
