@@ -84,6 +84,7 @@ def check_model(deployment: Deployment, experiment: str, rounds: int) -> None:
     assert [record["round"] for record in deployment.records(experiment)] == [*range(1, rounds + 1)]
 
 
+@pytest.mark.timeout(600)
 def test_three_hospitals(reader: Reader) -> None:
     """Also: Flower equals the simulator, and a second run continues after the SuperLink was killed."""
     deployment = reader.deployment
@@ -103,6 +104,7 @@ def test_three_hospitals(reader: Reader) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(
     not shutil.which("openssl") or not shutil.which("ssh-keygen"), reason="needs openssl and ssh-keygen"
 )
