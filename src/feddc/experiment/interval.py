@@ -8,7 +8,7 @@ import time
 from ..errors import ConfigError
 
 SHARE = 0.02  # of the run's time, at most
-FIRST_SECONDS, FIRST_RATE = 0.1, 200e6  # what the first checkpoint is assumed to take: so long, and so many bytes/s
+FIRST_SECONDS, FIRST_RATE = 0.1, 50e6  # what the first checkpoint is assumed to take: so long, and so many bytes/s
 
 
 class Interval:
