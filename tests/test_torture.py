@@ -27,7 +27,7 @@ def test_killed_runs_end_as_if_they_had_not_been() -> None:
 
 
 def test_damaged_directories_go_on_or_are_refused(tmp_path: Path) -> None:
-    tally = damage_runs(60, tmp_path, seed=1)
+    tally = damage_runs(40, tmp_path, seed=1)
     assert tally["refused"] > 0
     assert tally["fell back"] > 0
     assert tally["went on"] > 0

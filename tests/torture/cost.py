@@ -12,10 +12,10 @@ from feddc.experiment.checkpoint import Checkpoints
 from .damage import command
 
 SETTINGS = {
-    "feddc, 20 clients, 7510 parameters": "--rounds 400",
-    "feddc, 100 clients, 55210 parameters": "--clients 100 --model fcn:200:200 --rounds 150",
-    "feddc, 100 clients, 150010 parameters": "--clients 100 --model fcn:2000 --rounds 100",
-    "fedavg, 100 clients, 150010 parameters": "--clients 100 --model fcn:2000 --rounds 100 --method fedavg",
+    "feddc, 20 clients, 7510 parameters": "--rounds 3000",
+    "feddc, 100 clients, 55210 parameters": "--clients 100 --model fcn:200:200 --rounds 800",
+    "feddc, 100 clients, 150010 parameters": "--clients 100 --model fcn:2000 --rounds 800",
+    "fedavg, 100 clients, 150010 parameters": "--clients 100 --model fcn:2000 --rounds 300 --method fedavg",
 }
 
 
