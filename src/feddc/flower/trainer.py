@@ -55,6 +55,8 @@ def _end_with(node: int, sock: Path) -> None:
     while _alive(node) and sock.exists():
         time.sleep(0.5)
     sock.unlink(missing_ok=True)
+    if not _alive(node):  # nobody will start another
+        sock.with_name(sock.name.partition(".")[0] + ".lock").unlink(missing_ok=True)
     os._exit(0)
 
 
