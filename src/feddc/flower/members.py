@@ -145,7 +145,7 @@ def read(message: Message) -> Packet | RefusedError:
 
 
 def pauses() -> Iterator[float]:
-    """Seconds to wait between looks, for ever: a tenth of the time waited so far, between 0.05 and 3."""
+    """Seconds to wait between looks, for ever: a tenth of the time waited so far, between 0.2 and 3."""
     began = time.monotonic()
     while True:
-        yield min(max(0.05, (time.monotonic() - began) / 10), 3.0)
+        yield min(max(0.2, (time.monotonic() - began) / 10), 3.0)

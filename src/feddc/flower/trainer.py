@@ -44,9 +44,12 @@ def main(setup: str) -> None:
 
 
 def _client(spec: list[Any]) -> TrainingClient:
+    import torch
+
     from .training import ClientSpec, TrainingClient
 
     load_client, model, methods, node, folder = spec
+    torch.set_num_threads(int(dict(node).get("threads", 1)))  # several trainers on one machine would get in their way
     return TrainingClient(ClientSpec(load_client, model, tuple(methods), tuple((k, v) for k, v in node), folder))
 
 
