@@ -1,11 +1,12 @@
 # make demo   sets up .venv and runs the main comparison
 # make test   sets up .venv and runs lint, types and tests
 # make bench  sets up .venv and measures the speed of a local step
+# make torture  sets up .venv and kills, damages and misuses runs for about half an hour: docs/reliability.md
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test bench lint clean
+.PHONY: demo test bench torture lint clean
 
 demo: $(VENV)/installed
 	$(BIN)/feddc compare
@@ -15,6 +16,9 @@ test: $(VENV)/dev lint
 
 bench: $(VENV)/dev
 	$(BIN)/python -m benchmarks
+
+torture: $(VENV)/dev
+	$(BIN)/python -m tests.torture --runs 72 --kills 6 --inputs 5000 --damaged 1000 --cost
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .

@@ -230,3 +230,35 @@ def test_help_is_quick() -> None:
 def test_the_module_runs_as_a_command() -> None:
     done = subprocess.run([sys.executable, "-m", "feddc", "--version"], capture_output=True, text=True, check=True)
     assert "0.1.0" in done.stdout
+
+
+def test_json_is_one_line_a_round_and_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert feddc("compare", *SMALL, "--methods", "fedavg,feddc", "--json", "--out", str(tmp_path / "c")) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(line["run"], line["round"]) for line in lines] == [
+        ("fedavg", 1),
+        ("fedavg", 2),
+        ("feddc", 1),
+        ("feddc", 2),
+    ]
+    assert lines[-1]["drift"]["gap"]
+
+
+def test_without_diagnostics(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    assert feddc("run", *SMALL, "--no-diagnostics", "--quiet", "--out", str(out)) == 0
+    assert tomllib.loads((out / "config.toml").read_text())["diagnostics"] is False
+    assert json.loads((out / "records.jsonl").read_text().splitlines()[0])["drift"] is None
+
+
+def test_tensorboard_events_lie_in_the_run(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="the extra 'tensorboard' is not installed")
+    assert feddc("run", *SMALL, "--tensorboard", "--quiet", "--out", str(tmp_path / "r")) == 0
+    assert len(list((tmp_path / "r" / "tensorboard").glob("events.*"))) == 1
+
+
+def test_lines_and_a_terminal_show_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert feddc("run", *SMALL, "--out", str(tmp_path / "r")) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if "round 2/2" in line)
+    for word in ("accuracy", "best", "loss", "rounds/s", "left"):
+        assert word in line

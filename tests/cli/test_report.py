@@ -45,7 +45,7 @@ def test_bad_input_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture
     bad(tmp_path, [str(good), str(other)], "split is 'dirichlet:0.1' in the first and 'iid' in the second", capsys)
     bad(tmp_path, [str(good), "--figures", "bmp"], "figures are made as pdf, png, svg, not 'bmp'", capsys)
     (good / "summary.json").write_text('{"format": 99}')
-    bad(tmp_path, [str(good)], "another version of feddc: its format is 99, not 1", capsys)
+    bad(tmp_path, [str(good)], "another version of feddc: its format is 99, not 2", capsys)
 
 
 def test_the_page_is_not_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

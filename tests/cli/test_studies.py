@@ -40,7 +40,7 @@ def test_a_finished_cell_is_never_run_again(tmp_path: Path, capsys: pytest.Captu
     assert feddc(*one, "--methods", "feddc") == 0
     assert "2 of 2 cells to run: about" in capsys.readouterr().out
     before = {file: file.stat().st_mtime_ns for file in out.glob("*/*")}
-    assert len(before) == 2 * 5
+    assert len(before) == 2 * 6
     leftover = next(out.glob("*-feddc*")).with_suffix(".part")  # as an interrupted run leaves it
     leftover.mkdir()
     assert feddc(*one, "--seeds", "0", "--report", str(report)) == 0

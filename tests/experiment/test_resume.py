@@ -97,7 +97,7 @@ def test_batch_norm_and_an_early_stop(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_finished_run_leaves_no_checkpoint_and_no_lock(tmp_path: Path) -> None:
     run(config(), tmp_path / "run")
     names = {each.name for each in (tmp_path / "run").iterdir()}
-    assert names == {"run.json", "config.toml", "records.jsonl", "model.safetensors", "summary.json"}
+    assert names == {"run.json", "config.toml", "split.json", "records.jsonl", "model.safetensors", "summary.json"}
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["checkpoints"] == 2  # the one of the last round would be of no use
     assert summary["checkpoint_seconds"] > 0

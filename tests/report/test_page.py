@@ -16,6 +16,7 @@ from feddc.report.collect import collect
 from feddc.report.commands import commands
 from feddc.report.headline import headline
 from feddc.report.page import body, render
+from feddc.report.page import page as whole
 from feddc.report.settings import Setting, arrange
 from tests.report.runs import write_comparison, write_run
 
@@ -152,7 +153,7 @@ def test_the_page_needs_nothing_else(tmp_path: Path) -> None:
     assert "connect-src 'none'" in head
     assert "default-src 'none'" in head
     assert not re.search(r'<(?:script|link|img|iframe)[^>]+(?:src|href)="(?!data:)', page)
-    assert "connect-src 'self'" in unescape(render(settings(tmp_path / "r"), "title", live=True)[:5000])
+    assert "connect-src 'self'" in unescape(whole("", "title", live=True)[:5000])
 
 
 def test_the_commands_give_the_same_configurations(tmp_path: Path) -> None:

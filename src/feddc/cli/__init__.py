@@ -39,6 +39,7 @@ def main(args: list[str] | None = None) -> None:
     cli.add_command(studies.reproduce)
     cli.add_command(studies.sweep)
     cli.add_command(report.report)
+    cli.add_command(report.watch)
     cli.add_command(listing.list_names)
     cli.add_command(data.data)
     cli.add_command(flower.flower)

@@ -1,16 +1,22 @@
-"""What the terminal shows: live progress, plain lines where there is no terminal, and the closing table."""
+"""What the terminal shows: live progress, plain lines where there is no terminal, or JSON; and the closing table."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+import click
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
+
+from ..report.tables import sparkline
+from .options import Show
 
 if TYPE_CHECKING:
     from ..engine import Record
@@ -22,8 +28,9 @@ if TYPE_CHECKING:
 class Display:
     """Progress over runs: ``plan`` says how many rounds each is expected to take."""
 
-    def __init__(self, plan: Mapping[str, float], quiet: bool) -> None:
-        self.console = Console(quiet=quiet, highlight=False)
+    def __init__(self, plan: Mapping[str, float], show: Show) -> None:
+        self.console = Console(quiet=show.quiet or show.as_json, highlight=False)
+        self.as_json = show.as_json
         self.plan = dict(plan)
         self.done, self.began = 0.0, time.monotonic()
         self.progress = Progress(
@@ -32,7 +39,7 @@ class Display:
             TextColumn("{task.completed:>4.0f}/{task.total:.0f}"),
             TextColumn("{task.fields[note]}"),
             console=self.console,
-            disable=quiet or not self.console.is_terminal,
+            disable=self.console.quiet or not self.console.is_terminal,
         )
         self.tasks: dict[str, TaskID] = {}
 
@@ -54,9 +61,13 @@ class Display:
         self.tasks[label] = self.progress.add_task(label, total=rounds, note="")
         best, run_began, skipped = 0.0, time.monotonic(), -1
         before, every = self.done, max(1, rounds // 10)
+        seen: list[Record] = []
 
         def on_record(record: Record) -> None:
             nonlocal best, skipped
+            if self.as_json:
+                click.echo(json.dumps({"run": label, **asdict(record)}))
+            seen.append(record)
             if skipped < 0:  # a run that is continued begins at a later round
                 skipped = record.round - 1
                 self.plan[label] = max(1.0, self.plan[label] - skipped)
@@ -65,9 +76,12 @@ class Display:
             now = time.monotonic()
             left = (sum(self.plan.values()) - self.done) * (now - self.began) / self.done
             accuracy = "" if record.accuracy is None else f"accuracy {record.accuracy:6.2%}  best {best:6.2%}  "
+            accuracy += "" if record.loss is None else f"loss {record.loss:.3f}  "
             rate = (record.round - skipped) / max(now - run_began, 1e-9)
             note = f"{accuracy}{rate:.1f} rounds/s  {clock(left)} left"
-            self.progress.update(self.tasks[label], completed=record.round, note=note)
+            room = self.console.width - len(label) - 40 - len(note)  # the bar and the count take 40
+            curve = "" if room < 10 else "  " + sparkline(seen, 0.0, min(room - 2, 24))
+            self.progress.update(self.tasks[label], completed=record.round, note=note + curve)
             if self.progress.disable and record.round % every == 0:
                 self.say(f"{label:<12} round {record.round}/{rounds}  {note}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
@@ -14,6 +14,14 @@ from ..specs import options as options_of
 from .data import data_dir_option
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Show(NamedTuple):
+    """What is shown while runs go on, and where else it is written."""
+
+    quiet: bool = False
+    as_json: bool = False
+    tensorboard: bool = False
 
 
 def experiment_options(*, without: str) -> Callable[[Command], Command]:
@@ -39,8 +47,12 @@ def experiment_options(*, without: str) -> Callable[[Command], Command]:
 
 
 def output_options(command: Command) -> Command:
-    """Add --out, --config, --data-dir and --quiet."""
+    """Add --out, --config, --data-dir, and what is shown while it runs: --quiet, --json, --tensorboard."""
     command = data_dir_option(command)
+    command = click.option("--tensorboard", is_flag=True, help="also write TensorBoard events")(command)
+    command = click.option("--json", "as_json", is_flag=True, help="print a line of JSON per round, nothing else")(
+        command
+    )
     command = click.option("--quiet", is_flag=True, help="print nothing but errors")(command)
     command = click.option("--config", type=click.Path(path_type=Path), help="TOML file; options override it")(command)
     return click.option("--out", type=click.Path(path_type=Path), help="directory to write to  [default: runs/…]")(

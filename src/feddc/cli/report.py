@@ -45,3 +45,18 @@ def report(runs: tuple[Path, ...], output: Path, title: str | None, figures: str
         folder = output.with_suffix("")
         for file in export(settings, folder, formats):
             click.echo(str(file))
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--port", type=click.IntRange(0, 65535), default=8642, help="0 picks a free one  [default: 8642]")
+def watch(folder: Path, port: int) -> None:
+    """Show the report of a running experiment in the browser, refreshed as it goes, on this machine only."""
+    from ..report.watch import HOST, serve
+
+    with serve(folder, port) as server:
+        click.echo(f"http://{HOST}:{server.server_address[1]}/   (Ctrl-C to stop)")
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            click.echo("stopped")

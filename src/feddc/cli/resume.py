@@ -9,6 +9,7 @@ import click
 
 from ..errors import FedDCError, RunError, StoppedError
 from .data import data_dir_option
+from .options import Show
 
 
 @click.command()
@@ -30,7 +31,7 @@ def resume(folder: Path, quiet: bool, data_dir: Path | None) -> None:
     faults: list[FedDCError] = []
     for each in found:
         try:
-            _go_on(each, data_dir, quiet)
+            _go_on(each, data_dir, Show(quiet))
         except StoppedError:
             raise
         except FedDCError as fault:
@@ -58,7 +59,7 @@ def unfinished(folder: Path) -> Iterator[Path]:
                 yield from unfinished(each)
 
 
-def _go_on(what: Path, data_dir: Path | None, quiet: bool) -> None:
+def _go_on(what: Path, data_dir: Path | None, show: Show) -> None:
     from ..experiment.config import from_toml
     from ..experiment.plan import read_plan
     from ..experiment.runinfo import status
@@ -68,12 +69,12 @@ def _go_on(what: Path, data_dir: Path | None, quiet: bool) -> None:
     if what.is_file():
         plan, out = read_plan(what), what.parent
         if plan.kind == "compare":
-            train_all(plan, out, data_dir, quiet, resume=True)
+            train_all(plan, out, data_dir, show, resume=True)
         else:
             report = None if plan.report is None else Path(plan.report)
-            run_study(plan.stem, plan.cells, out, report, quiet, data_dir, stored=False)
+            run_study(plan.stem, plan.cells, out, report, show, data_dir, stored=False)
     elif status(what) == "format 1":
         toml = what / "config.toml"
         raise RunError(f"{what} has format 1, without checkpoints: `feddc run --config {toml}` runs it again")
     else:
-        train(from_toml(what / "config.toml"), what, data_dir, quiet, resume=True)
+        train(from_toml(what / "config.toml"), what, data_dir, show, resume=True)

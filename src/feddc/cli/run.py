@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import ConfigError
-from .options import configurations, experiment_options, gather, output_options
+from .options import Show, configurations, experiment_options, gather, output_options
 
 if TYPE_CHECKING:
     from ..experiment.config import Config
@@ -19,15 +19,24 @@ if TYPE_CHECKING:
 @click.command()
 @experiment_options(without="")
 @output_options
-def run(out: Path | None, config: Path | None, data_dir: Path | None, quiet: bool, **given: Any) -> None:
+def run(
+    out: Path | None,
+    config: Path | None,
+    data_dir: Path | None,
+    quiet: bool,
+    as_json: bool,
+    tensorboard: bool,
+    **given: Any,
+) -> None:
     """Train one method and write a run directory."""
     values = gather(given, config)
     [chosen] = configurations(values, [str(values.pop("method", "feddc"))])
 
-    train(chosen, out or _default_out(chosen.method.partition(":")[0]), data_dir, quiet)
+    show = Show(quiet, as_json, tensorboard)
+    train(chosen, out or _default_out(chosen.method.partition(":")[0]), data_dir, show)
 
 
-def train(config: Config, out: Path, data_dir: Path | None, quiet: bool, *, resume: bool = False) -> None:
+def train(config: Config, out: Path, data_dir: Path | None, show: Show, *, resume: bool = False) -> None:
     """Run into ``out``, or with ``resume`` go on with what is there, and show how it goes."""
     from ..experiment.runinfo import ready
     from ..experiment.runner import execute, prepare
@@ -36,10 +45,11 @@ def train(config: Config, out: Path, data_dir: Path | None, quiet: bool, *, resu
     here, _ = ready(config, out) if resume else (config, False)
     simulation = prepare(here, data_dir=data_dir)
     [label] = _labels([config])
-    with Display({label: config.rounds}, quiet) as display:
+    with Display({label: config.rounds}, show) as display:
         display.say(describe(config, len(simulation.federation)))
         display.say(f"executor: {simulation.executor_reason}")
-        outcome = execute(config, simulation, out, display.watch(label, config.rounds), resume=resume)
+        watch = display.watch(label, config.rounds)
+        outcome = execute(config, simulation, out, watch, resume=resume, tensorboard=show.tensorboard)
         display.finish(label, outcome)
     display.table([(label, outcome)], config)
     display.say(f"written to {out}")
@@ -56,7 +66,14 @@ def train(config: Config, out: Path, data_dir: Path | None, quiet: bool, *, resu
 @experiment_options(without="method")
 @output_options
 def compare(
-    methods: str | None, out: Path | None, config: Path | None, data_dir: Path | None, quiet: bool, **given: Any
+    methods: str | None,
+    out: Path | None,
+    config: Path | None,
+    data_dir: Path | None,
+    quiet: bool,
+    as_json: bool,
+    tensorboard: bool,
+    **given: Any,
 ) -> None:
     """Train several methods on the same federation, from the same model, with the same cohorts.
 
@@ -72,26 +89,30 @@ def compare(
     from ..experiment.plan import Plan
 
     cells = tuple(Cell("", label, "", each) for label, each in zip(_labels(configs), configs, strict=True))
-    train_all(Plan("compare", "compare", cells), out or _default_out("compare"), data_dir, quiet)
+    show = Show(quiet, as_json, tensorboard)
+    train_all(Plan("compare", "compare", cells), out or _default_out("compare"), data_dir, show)
 
 
-def train_all(plan: Plan, out: Path, data_dir: Path | None, quiet: bool, *, resume: bool = False) -> None:
+def train_all(plan: Plan, out: Path, data_dir: Path | None, show: Show, *, resume: bool = False) -> None:
     """Run a comparison into ``out``, or with ``resume`` what is left of it, and show how it goes."""
     from ..experiment.cells import Shared, check_all
     from ..experiment.rundir import claim
     from ..experiment.runinfo import ready, status
     from ..experiment.runner import execute, read_outcome
+    from ..experiment.trackers import require_tensorboard
     from ..report.figures import convergence
     from .display import Display
 
     first, shared = plan.cells[0].config, Shared(data_dir)
     check_all(plan.cells, shared)
     setting = describe(first, len(shared.federation(first)))
+    if show.tensorboard:
+        require_tensorboard()
     if not resume:
         claim(out)
     file = plan.write(out)
     outcomes = []
-    with Display({cell.row: cell.config.rounds for cell in plan.cells}, quiet) as display:
+    with Display({cell.row: cell.config.rounds for cell in plan.cells}, show) as display:
         display.say(setting)
         for cell in plan.cells:
             folder = out / cell.row.replace(":", "-")
@@ -103,7 +124,8 @@ def train_all(plan: Plan, out: Path, data_dir: Path | None, quiet: bool, *, resu
                 if cell is plan.cells[0]:
                     display.say(f"executor: {simulation.executor_reason}")
                 watch = display.watch(cell.row, cell.config.rounds)
-                outcome = execute(cell.config, simulation, folder, watch, resume=going, again=out)
+                board = show.tensorboard
+                outcome = execute(cell.config, simulation, folder, watch, resume=going, again=out, tensorboard=board)
             outcomes.append((cell.row, outcome))
             display.finish(cell.row, outcome)
     display.table(outcomes, first)

@@ -13,7 +13,7 @@ import click
 
 from ..errors import ConfigError, check
 from .data import data_dir_option
-from .options import Command, configurations, experiment_options, gather, output_options
+from .options import Command, Show, configurations, experiment_options, gather, output_options
 
 if TYPE_CHECKING:
     from ..experiment.cells import Cell
@@ -79,7 +79,7 @@ def reproduce(
             )
         return
     stem = "-".join([study, *(chosen["data"] or [])])
-    run_study(stem, selected, out, report, quiet, data_dir, stored)
+    run_study(stem, selected, out, report, Show(quiet), data_dir, stored)
 
 
 @click.command()
@@ -89,7 +89,14 @@ def reproduce(
 @experiment_options(without="")
 @output_options
 def sweep(
-    over: tuple[str, ...], out: Path | None, config: Path | None, data_dir: Path | None, quiet: bool, **given: Any
+    over: tuple[str, ...],
+    out: Path | None,
+    config: Path | None,
+    data_dir: Path | None,
+    quiet: bool,
+    as_json: bool,
+    tensorboard: bool,
+    **given: Any,
 ) -> None:
     """Run every combination of some options: feddc sweep --over alpha=0.01,0.1,1 --over seed=0,1,2
 
@@ -108,7 +115,8 @@ def sweep(
         [resolved] = configurations(merged, [method])
         row = ", ".join(f"{key}={value}" for key, value in setting.items() if key != "seed") or "all"
         cells.append(Cell(f"{resolved.data}", row, "best", resolved, published=(None,)))
-    run_study("sweep", cells, out or Path("runs/sweep"), None, quiet, data_dir, stored=False)
+    show = Show(quiet, as_json, tensorboard)
+    run_study("sweep", cells, out or Path("runs/sweep"), None, show, data_dir, stored=False)
 
 
 def run_study(
@@ -116,13 +124,14 @@ def run_study(
     cells: Sequence[Cell],
     out: Path,
     report: Path | None,
-    quiet: bool,
+    show: Show,
     data_dir: Path | None,
     stored: bool,
 ) -> None:
     """Run what is not finished, then show tables and pictures of all of it."""
     from ..experiment.cells import Shared, check_all, expected_rounds, finished, run_cell, seconds_a_round
     from ..experiment.plan import Plan
+    from ..experiment.trackers import require_tensorboard
     from ..report import results
     from ..report.study import grids
     from .display import Display, clock
@@ -132,7 +141,7 @@ def run_study(
     runs |= {cell: records for cell in cells if (records := finished(cell, out)) is not None}
     todo = [] if stored else [cell for cell in cells if cell not in runs]
     labels = {cell: f"{cell.group}, {cell.column}, {cell.row}, seed {cell.config.seed}" for cell in todo}
-    display = Display({labels[cell]: expected_rounds(cell) for cell in todo}, quiet)
+    display = Display({labels[cell]: expected_rounds(cell) for cell in todo}, show)
     if todo:
         shared = Shared(data_dir)
         check_all(todo, shared)
@@ -146,11 +155,14 @@ def run_study(
         display.say(
             f"{len(todo)} of {len(cells)} cells to run: about {clock(likely)}, at most {clock(most)}, on this machine"
         )
+        if show.tensorboard:
+            require_tensorboard()
         out.mkdir(parents=True, exist_ok=True)
         plan = Plan("study", stem, tuple(cells), None if report is None else str(report)).write(out)
         with display:
             for cell in todo:
-                outcome = run_cell(cell, shared, out, display.watch(labels[cell], cell.config.rounds))
+                watch = display.watch(labels[cell], cell.config.rounds)
+                outcome = run_cell(cell, shared, out, watch, tensorboard=show.tensorboard)
                 runs[cell] = outcome.records
                 display.finish(labels[cell], outcome, keep=False)
         plan.unlink()

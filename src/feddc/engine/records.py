@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from torch import nn
 
 from .drift import Drift
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -41,9 +45,9 @@ class Record:
     """How far the clients were from the global model and from each other; None without diagnostics."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
-    """A finished run."""
+    """A finished run. A notebook shows it as a line and a picture; ``plot`` gives the picture."""
 
     records: tuple[Record, ...]
     model: nn.Module
@@ -60,6 +64,22 @@ class Result:
     def bytes_to(self, target: float) -> int | None:
         """Bytes sent in both directions until ``target`` was reached, or None if it was not."""
         return bytes_to(self.records, target)
+
+    def plot(self) -> Figure:
+        """A matplotlib figure: accuracy and, where it was measured, drift over rounds; ``savefig`` keeps it."""
+        from .show import plot
+
+        return plot(self.records)
+
+    def __repr__(self) -> str:
+        from .show import summary
+
+        return f"<Result: {summary(self.records)}>"
+
+    def _repr_html_(self) -> str:
+        from .show import as_html
+
+        return as_html(self.records)
 
 
 def best_accuracy(records: Sequence[Record]) -> float | None:

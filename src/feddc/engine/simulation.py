@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 import torch
@@ -149,7 +149,7 @@ class Simulation:
         self._initial = model
         self._between_rounds = True
 
-    def run(self) -> Iterator[Record]:
+    def run(self) -> Generator[Record, None, None]:
         """The remaining rounds, one record each."""
         with contextlib.ExitStack() as ending:
             ending.callback(self.executor.close)
@@ -189,10 +189,11 @@ class Simulation:
         due = self.round % self.evaluate_every == 0 or self.round == self.rounds
         accuracy, loss = self.evaluate() if due else (None, None)
         self._between_rounds = True
-        drift = None if meter is None or not done.accepted else meter.result()
         seconds = time.perf_counter() - began
-        bad = (done.rejected, tuple(dropped))
-        return Record(self.round, accuracy, loss, done.accepted, done.bytes_up, down, seconds, *bad, drift)
+        drift = None if meter is None else meter.result()
+        moved = (done.bytes_up, down)
+        answers = (done.rejected, tuple(dropped))
+        return Record(self.round, accuracy, loss, done.accepted, *moved, seconds, *answers, drift)
 
     def state(self) -> dict[str, Tensor]:
         """Server and buffers as named tensors. With ``round`` and the rows of ``store`` it is all there is to keep."""

@@ -70,7 +70,9 @@ class Shared:
         return prepare(config, self.federation(config))
 
 
-def run_cell(cell: Cell, shared: Shared, out: Path, on_record: Callable[[Record], None]) -> Outcome:
+def run_cell(
+    cell: Cell, shared: Shared, out: Path, on_record: Callable[[Record], None], *, tensorboard: bool = False
+) -> Outcome:
     """Run a cell, or go on with one that was interrupted; its directory has its own name only when it is whole."""
     part = out / f"{cell.key}{PART}"
     if status(part) == "format 1":
@@ -80,7 +82,8 @@ def run_cell(cell: Cell, shared: Shared, out: Path, on_record: Callable[[Record]
         outcome = read_outcome(part)
     else:
         here, resume = ready(cell.config, part)
-        outcome = execute(cell.config, shared.prepare(here), part, on_record, resume=resume, again=out)
+        simulation = shared.prepare(here)
+        outcome = execute(cell.config, simulation, part, on_record, resume=resume, again=out, tensorboard=tensorboard)
     part.rename(out / cell.key)
     sync_folder(out)
     return outcome

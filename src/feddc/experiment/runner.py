@@ -19,6 +19,7 @@ from ..models import make_model
 from .config import Config, from_toml
 from .interrupts import Interrupts
 from .rundir import RunDir, read_records, to_stderr
+from .trackers import TensorBoard
 
 
 @dataclass(frozen=True)
@@ -78,10 +79,10 @@ def prepare(config: Config, federation: Federation | None = None, data_dir: Path
         executor=config.executor,
         workers=config.workers,
         device=config.device,
+        diagnostics=config.diagnostics,
         ray_address=config.ray_address,
         dropout=config.dropout,
         on_bad_update=cast(OnBadUpdate, config.on_bad_update),  # checked there
-        diagnostics=config.diagnostics,
     )
 
 
@@ -98,6 +99,7 @@ def execute(
     *,
     resume: bool = False,
     again: Path | None = None,
+    tensorboard: bool = False,
     say: Callable[[str], None] = to_stderr,
 ) -> Outcome:
     """Run to the end, writing ``out`` as it goes; with ``resume`` go on with what ``out`` holds.
@@ -105,13 +107,16 @@ def execute(
     A run that diverges ends with its error in the outcome. ``say`` gets what the user should know of checkpoints that
     failed or were passed over; ``again`` is the folder to name in sentences on how to continue, if it is not ``out``.
     """
+    if tensorboard:
+        simulation.callbacks.append(TensorBoard(out / "tensorboard"))
+    rounds = simulation.run()
     how = f"`feddc resume {again or out}` continues"
     with RunDir(out, config, simulation, resume=resume) as run, Interrupts() as interrupts:
         try:
             records = list(run.restore(say)) if resume else []
             error = None
             try:
-                for record in () if _done(config, records) else simulation.run():
+                for record in () if _done(config, records) else rounds:
                     run.add(record)
                     records.append(record)
                     on_record(record)
@@ -131,6 +136,7 @@ def execute(
         except OSError as failed:
             raise StorageError(f"{failed.strerror} ({failed.filename or out}): when that is mended, {how}") from failed
         finally:
+            rounds.close()  # tells the callbacks, however it ended
             simulation.executor.close()
     return outcome
 

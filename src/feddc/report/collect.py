@@ -30,7 +30,7 @@ class Run:
 
 def collect(paths: Sequence[Path]) -> list[Run]:
     """The runs under these paths, in the order of the paths; each path is a run directory or a folder of them."""
-    given = [(path, [read(each) for each in _directories(path)]) for path in paths]
+    given = [(path, [read(each) for each in directories(path)]) for path in paths]
     for path, runs in given:
         if not any(run.records for run in runs):
             raise RunError(f"no run in {path} has finished a round yet")
@@ -49,7 +49,7 @@ def read(path: Path) -> Run:
     return Run(path, config, records, status, None if counts is None else tuple(map(tuple, counts)))
 
 
-def _directories(path: Path) -> list[Path]:
+def directories(path: Path) -> list[Path]:
     """The run directories at or below ``path``: a run, a comparison or study, or a folder of those."""
     if not path.is_dir():
         raise RunError(f"{path} is not a folder" if path.exists() else f"there is no folder {path}")

@@ -16,7 +16,8 @@ from dataclasses import fields
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from .. import __version__
+import feddc
+
 from ..errors import ConfigError
 from ..experiment.config import Config
 from ..experiment.published import MISPRINTS
@@ -33,19 +34,18 @@ if TYPE_CHECKING:
 SCRIPTS = ("page.js", "plots.js")
 
 
-def render(settings: Sequence[Setting], title: str, *, live: bool = False) -> str:
-    """The whole page. A ``live`` one asks the server that it came from for news."""
+def render(settings: Sequence[Setting], title: str) -> str:
+    """The report of these settings as a whole page."""
+    return page(body(settings), title)
+
+
+def page(inside: str, title: str, *, live: bool = False) -> str:
+    """A whole page around what ``body`` made. A ``live`` one asks the server that it came from for news."""
     with _needs("plotly"):
         from plotly.offline import get_plotlyjs
     scripts = [get_plotlyjs(), "\n".join(_asset(name) for name in SCRIPTS)]
-    return _template("page.html").render(
-        title=title,
-        css=_asset("page.css"),
-        scripts=scripts,
-        policy=_policy(scripts, live),
-        body=body(settings),
-        live=live,
-    )
+    content = {"title": title, "css": _asset("page.css"), "scripts": scripts, "policy": _policy(scripts, live)}
+    return _template("page.html").render(**content, body=inside, live=live)
 
 
 def body(settings: Sequence[Setting]) -> str:
@@ -55,7 +55,7 @@ def body(settings: Sequence[Setting]) -> str:
         overview=overview(settings) if len(settings) > 1 else [],
         sensitive=any(series.sensitivity(each) or ablation_table(each) for each in settings),
         data=_json([_numbers(settings, setting) for setting in settings]),
-        version=__version__,
+        version=feddc.__version__,
     )
 
 

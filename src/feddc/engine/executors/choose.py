@@ -76,14 +76,13 @@ def check_choice(name: str, workers: int | None, device: str, ray_address: str |
     """Refuse names that do not exist or do not go together; the device to use."""
     if name not in NAMES:
         raise unknown("executor", name, NAMES)
-    place = find_device(device)
     if workers is not None:
         check_count("workers", workers)
         check(name in ("auto", "workers"), f"workers={workers} does not go with executor='{name}'")
     if device not in ("auto", "cpu"):
         check(name in ("auto", "vectorised"), f"device='{device}' needs executor='vectorised', not '{name}'")
     check(ray_address is None or name == "ray", f"ray_address='{ray_address}' needs executor='ray', not '{name}'")
-    return place
+    return find_device(device)
 
 
 def _on_cpu(job: Job, rounds: int, cohort: float, workers: int | None) -> Choice:

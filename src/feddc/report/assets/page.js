@@ -128,6 +128,7 @@ const theme = () => document.documentElement.dataset.theme;
 const setTheme = (name) => { document.documentElement.dataset.theme = name; };
 
 function start() {
+  if (!find("#data")) return;  // a running experiment that has no round yet
   settings = JSON.parse(find("#data").textContent);
   readAddress();
   connect();
@@ -145,10 +146,12 @@ async function refresh() {
     const text = await answer.text();
     if (text !== refresh.last) {
       refresh.last = text;
-      const place = scrollY;
+      const place = scrollY, focused = document.activeElement.id;
+      for (const plot of all(".js-plotly-plot")) Plotly.purge(plot);
       find("#report").innerHTML = text;
       start();
       scrollTo(0, place);
+      if (focused) find(`#${CSS.escape(focused)}`)?.focus({ preventScroll: true });
     }
   }
   setTimeout(refresh, 2000);
