@@ -22,6 +22,7 @@ LAYERS = {  # what each part may import, besides itself
     "engine": {"errors", "types", "specs", "algorithms", "data", "models"},
     "experiment": {"errors", "types", "specs", "algorithms", "data", "models", "engine"},
     "report": {"errors", "types", "specs", "algorithms", "data", "models", "engine", "experiment"},
+    "flower": {"errors", "types", "specs", "algorithms", "data", "models", "engine"},
 }
 
 
@@ -34,7 +35,7 @@ def imports(file: Path) -> set[str]:
             base = list(parts[: len(parts) - node.level])
             names = [(node.module or "").split(".")] if node.module else [[alias.name] for alias in node.names]
             found |= {(base + name)[0] for name in names}
-    return found
+    return found - {"__version__"}
 
 
 @pytest.mark.parametrize("part", LAYERS)
@@ -42,6 +43,11 @@ def test_dependencies_point_one_way(part: str) -> None:
     files = [*(ROOT / part).rglob("*.py")] if (ROOT / part).is_dir() else [ROOT / f"{part}.py"]
     for file in files:
         assert imports(file) - {part} <= LAYERS[part], file
+
+
+def test_only_the_command_that_writes_an_app_imports_flower() -> None:
+    files = [file for file in ROOT.rglob("*.py") if "flower" in imports(file) and "flower" not in file.parts]
+    assert [file.relative_to(ROOT).as_posix() for file in files] == ["cli/flower.py"]
 
 
 def test_methods_are_pure_arithmetic() -> None:
@@ -72,7 +78,13 @@ def test_the_method_fits_on_a_page() -> None:
 
 
 def test_import_is_light() -> None:
-    heavy = ("torch", "sklearn", "matplotlib", "rich")
+    heavy = ("torch", "sklearn", "matplotlib", "rich", "flwr", "ray")
     script = f"import sys, feddc, feddc.cli; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_flower_client_does_not_wait_for_torch() -> None:
+    script = "import sys; from feddc.flower import client_app; client_app('a:b', 'a:c'); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

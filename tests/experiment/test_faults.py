@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 from feddc.engine import Record
+from feddc.engine.executors import Trained
+from feddc.engine.local import Start
 from feddc.errors import RunError, StoppedError, StorageError, WorkerError
 from feddc.experiment import disk
 from feddc.experiment.checkpoint import Segment, _compacted
@@ -257,12 +259,20 @@ def test_the_arithmetic_stays_what_it_was(tmp_path: Path) -> None:
 
 
 def test_a_diverging_run_keeps_its_last_checkpoint(tmp_path: Path) -> None:
-    chosen = config(method="fedavg:server_lr=3000", clip_norm=None, rounds=40, checkpoint="1", model="linear")
-    outcome = run(chosen, tmp_path / "run")
+    chosen = config(checkpoint="1")
+    simulation = SHARED.prepare(chosen)
+    train = simulation.executor.train
+
+    def diverging(clients: Any, start: Start, correct: Any) -> Trained:
+        trained = train(clients, start, correct)
+        return trained if start.round < 4 else Trained(trained.params * float("nan"), trained.buffers)
+
+    simulation.executor.train = diverging  # type: ignore[method-assign]
+    outcome = execute(chosen, simulation, tmp_path / "run", lambda _: None)
     assert outcome.error is not None
-    assert "try a smaller learning rate" in str(outcome.error)
-    assert outcome.kept == len(outcome.records) > 0
-    assert (tmp_path / "run" / "checkpoint" / f"manifest-{outcome.kept:08}.json").exists()
+    assert "NaN or Inf in round 4; try a smaller learning rate" in str(outcome.error)
+    assert outcome.kept == len(outcome.records) == 3
+    assert (tmp_path / "run" / "checkpoint" / "manifest-00000003.json").exists()
     assert not (tmp_path / "run" / "model.safetensors").exists()
 
 

@@ -91,7 +91,7 @@ def damage_runs(count: int, folder: Path, seed: int) -> Counter[str]:
             tally["nothing to do"] += 1
         elif code == 0:
             assert outcome(run) == outcome(whole), note
-            tally["fell back" if "damaged" in said else "went on"] += 1
+            tally["fell back" if "is damaged: " in said else "went on"] += 1
             tally["of which from round 1"] += "starts again" in said
         else:
             assert code == 2, note

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from feddc.algorithms import METHODS
 from feddc.cli import main
+from feddc.engine.executors import InProcess
 from feddc.experiment.config import FIELDS, SHORTHANDS
 
 
@@ -53,8 +54,8 @@ WORDS: dict[str, list[str]] = {
     "data": DATA_WORDS,
     "split": [*SPLIT_WORDS, "none", "natural"],
     "model": [*MODEL_WORDS, "resnet18:weights=none.pt"],
-    "executor": ["auto", "threads", "", "Auto"],  # not workers, which take seconds to start
-    "workers": ["0", "-1", "x", "none"],
+    "executor": ["threads", "", "Auto", "Workers"],
+    "workers": ["0", "-1", "x", "9" * 30],
     "device": ["cuda", "cuda:9", "cpu:0", "meta", "tpu", "mps", "", "none"],
     "on_bad_update": ["ignore", "", "Stop"],
     "checkpoint": ["0", "0min", "-1", "1e3", "0.5min", "min", "", "never", "9" * 30],
@@ -65,12 +66,13 @@ VALID: dict[str, list[str]] = {
     "data": ["digits", "synthetic", "synthetic:gamma1=1"],
     "split": ["iid", "dirichlet:0.3", "pathological:2", "shards:2", "iid+unbalanced:0.3"],
     "model": ["fcn", "fcn:8", "fcn:8:8", "linear"],
-    "executor": ["auto", "in-process", "vectorised"],
+    "executor": ["auto", "in-process", "vectorised", "workers"],
     "device": ["auto", "cpu"],
-    "workers": ["none"],
+    "workers": ["none", "1", "2"],
     "on_bad_update": ["stop", "reject"],
     "checkpoint": ["auto", "off", "10", "5min"],
     "cohort_size": ["1"],
+    "diagnostics": ["true", "false"],
     **dict.fromkeys(("clients", "rounds", "epochs", "batch_size", "evaluate_every", "seed"), _COUNTS),
     **dict.fromkeys(("participation", "lr_decay", "target", "stop_at"), _SHARES),
     **dict.fromkeys(("lr", "weight_decay", "clip_norm", "alpha", "mu", "dropout"), _SIZES),
@@ -89,7 +91,7 @@ def weird(key: str) -> st.SearchStrategy[str]:
 
 def values(key: str) -> st.SearchStrategy[str]:
     """A value of either kind."""
-    return st.one_of(*[st.sampled_from(VALID[key])] * 4, weird(key))
+    return st.one_of(*[st.sampled_from(VALID.get(key, NUMBERS))] * 4, weird(key))
 
 
 @st.composite
@@ -97,7 +99,7 @@ def arguments(draw: st.DrawFn) -> tuple[list[str], str | None]:
     """A command, and the text of a configuration file if it has one. Not too much of it is wrong at once."""
     command = draw(st.sampled_from(["run", "run", "run", "compare", "sweep"]))
     keys = st.lists(st.sampled_from(KEYS), max_size=4, unique=True)
-    options = {key: draw(st.sampled_from(VALID[key])) for key in draw(keys)}
+    options = {key: draw(st.sampled_from(VALID.get(key, NUMBERS))) for key in draw(keys)}
     options |= {key: draw(weird(key)) for key in draw(keys)[:2]}
     args = [command]
     for key, value in options.items():
@@ -135,6 +137,8 @@ def attempt(case: tuple[list[str], str | None]) -> str:
         started = mock.Mock(side_effect=StartedError)
         targets = ("runner.execute", "cells.execute", "cells.seconds_a_round")
         with contextlib.ExitStack() as stack:
+            # In place of processes, which take seconds to start.
+            stack.enter_context(mock.patch("feddc.engine.executors.choose.Workers", lambda job, _: InProcess(job)))
             for target in targets:
                 stack.enter_context(mock.patch(f"feddc.experiment.{target}", started))
             stack.enter_context(contextlib.redirect_stdout(out))

@@ -31,7 +31,7 @@ def cli() -> None:
 
 def main(args: list[str] | None = None) -> None:
     """The entry point of the `feddc` command."""
-    from . import data, listing, report, resume, run, studies
+    from . import data, flower, listing, report, resume, run, studies
 
     cli.add_command(run.run)
     cli.add_command(run.compare)
@@ -42,6 +42,7 @@ def main(args: list[str] | None = None) -> None:
     cli.add_command(report.watch)
     cli.add_command(listing.list_names)
     cli.add_command(data.data)
+    cli.add_command(flower.flower)
     try:
         code = cli.main(args, standalone_mode=False)
     except click.ClickException as error:

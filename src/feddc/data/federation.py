@@ -123,8 +123,7 @@ class Federation:
     @property
     def weights(self) -> Tensor:
         """ω_i = n_i / mean(n), the column (N, 1)."""
-        sizes = torch.from_numpy(self.sizes).to(torch.float64)
-        return (sizes / sizes.mean()).to(torch.float32).unsqueeze(1)
+        return sample_weights(self.sizes)
 
     def client_samples(self, client: int) -> Samples:
         """The samples of one client, as contiguous tensors."""
@@ -134,6 +133,12 @@ class Federation:
     def label_counts(self) -> Indices:
         """How many samples of each class each client holds, (clients, classes)."""
         return np.stack([np.bincount(self.y[rows].numpy(), minlength=self.classes) for rows in self.clients])
+
+
+def sample_weights(sizes: Indices) -> Tensor:
+    """ω_i = n_i / mean(n) of clients with these numbers of samples, the column (N, 1)."""
+    counts = torch.from_numpy(sizes).to(torch.float64)
+    return (counts / counts.mean()).to(torch.float32).unsqueeze(1)
 
 
 def _samples(x: Any, y: Any, what: str) -> Samples:

@@ -49,10 +49,10 @@ def run_round(
     on_bad_update: OnBadUpdate = "stop",
     meter: DriftMeter | None = None,
 ) -> RoundResult:
-    """Run one round with this cohort; ``weights`` is the column of ω_i of all clients, ``meter`` looks on.
+    """Run one round with this cohort; ``weights`` is the column of ω_i of all clients.
 
     A bad update stops the run, or with ``on_bad_update="reject"`` is left out: the round is then one of the others,
-    and if there are none the server stays as it is.
+    and if there are none the server stays as it is. ``meter`` looks on.
     """
     sent = algorithm.broadcast(server)
     start = Start(round, server.model, buffers)
@@ -83,16 +83,16 @@ def run_round(
                 if bad := refuse(bad_rows(clients, params, (floats, *upload))):
                     keep = [row for row, client in enumerate(clients) if client not in bad]
                     clients = [clients[row] for row in keep]
-                    weight, floats, ints, delta = (each[keep] for each in (weight, floats, ints, delta))
+                    weight, floats, ints, delta = weight[keep], floats[keep], ints[keep], delta[keep]
                     upload, state, before = (
                         type(each)(*(field[keep] for field in each)) for each in (upload, state, before)
                     )
                 if clients:
-                    if meter is not None:
-                        meter.add(delta, before)
                     store.scatter(clients, state)
                     sums.add(upload, Buffers(floats, ints), weight)
                     accepted.extend(clients)
+                    if meter is not None:
+                        meter.add(delta, before)
         if accepted:
             mean, mean_weight, buffers = sums.means(len(accepted), buffers)
             server = algorithm.aggregate(server, mean, Cohort(len(accepted) / len(weights), mean_weight))

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ..algorithms import Algorithm, method_name
 from ..data import Federation
 from ..errors import ConfigError, DivergedError, RunError, check, check_count, check_number
-from ..models import FlatModel
+from ..models import FlatModel, module_with
 from .callbacks import Callback
 from .cohorts import answering, make_cohorts
 from .drift import DriftMeter
@@ -41,6 +41,7 @@ def simulate(
     executor: str = "auto",
     workers: int | None = None,
     device: str = "auto",
+    ray_address: str | None = None,
     dropout: float = 0.0,
     on_bad_update: OnBadUpdate = "stop",
     diagnostics: bool = True,
@@ -54,7 +55,8 @@ def simulate(
     are checked at the call, before the first round.
 
     ``executor`` is who trains the clients: "in-process", "workers" (as many processes as ``workers`` says, or one for
-    each core), "vectorised" (many clients at once, on ``device``), or "auto". A seed gives the same batches with each.
+    each core), "vectorised" (many clients at once, on ``device``), "ray" (on the Ray cluster at ``ray_address``, or one
+    on this machine), or "auto". A seed gives the same batches with each.
 
     ``dropout`` is the probability with which a client of the cohort never answers. An update that is NaN, Inf, absurdly
     large or misshapen is never averaged in: it stops the run, or with ``on_bad_update="reject"`` it is left out, its
@@ -77,6 +79,7 @@ def simulate(
         executor=executor,
         workers=workers,
         device=device,
+        ray_address=ray_address,
         dropout=dropout,
         on_bad_update=on_bad_update,
         diagnostics=diagnostics,
@@ -114,6 +117,7 @@ class Simulation:
         executor: str = "auto",
         workers: int | None = None,
         device: str = "auto",
+        ray_address: str | None = None,
         dropout: float = 0.0,
         on_bad_update: OnBadUpdate = "stop",
         diagnostics: bool = True,
@@ -139,7 +143,8 @@ class Simulation:
         self.buffers = initial.buffers()
         self.store = ClientStore(algorithm.init_client(self.server.model), len(federation))
         job = Job(model, federation, self.training, seed, self.steps if algorithm.fixed_steps else None)
-        self.executor, self.executor_reason = choose(job, rounds, self.cohorts.mean_size, executor, workers, device)
+        size = self.cohorts.mean_size
+        self.executor, self.executor_reason = choose(job, rounds, size, executor, workers, device, ray_address)
         self.diagnostics, self.callbacks = diagnostics, list(callbacks)
         self._initial = model
         self._between_rounds = True
@@ -184,10 +189,11 @@ class Simulation:
         due = self.round % self.evaluate_every == 0 or self.round == self.rounds
         accuracy, loss = self.evaluate() if due else (None, None)
         self._between_rounds = True
-        drift = None if meter is None or not done.accepted else meter.result()
         seconds = time.perf_counter() - began
-        bad = (done.rejected, tuple(dropped))
-        return Record(self.round, accuracy, loss, done.accepted, done.bytes_up, down, seconds, *bad, drift)
+        drift = None if meter is None else meter.result()
+        moved = (done.bytes_up, down)
+        answers = (done.rejected, tuple(dropped))
+        return Record(self.round, accuracy, loss, done.accepted, *moved, seconds, *answers, drift)
 
     def state(self) -> dict[str, Tensor]:
         """Server and buffers as named tensors. With ``round`` and the rows of ``store`` it is all there is to keep."""
@@ -218,11 +224,7 @@ class Simulation:
 
     def module(self) -> nn.Module:
         """A copy of the user's module with the current global weights and buffers."""
-        flat = FlatModel(self._initial)
-        flat.load(self.server.model, self.buffers)
-        module = copy.deepcopy(self._initial)
-        module.load_state_dict(flat.module.state_dict())
-        return module
+        return module_with(self._initial, self.server.model, self.buffers)
 
 
 @torch.no_grad()

@@ -93,8 +93,8 @@ def check_all(cells: Sequence[Cell], shared: Shared) -> None:
     """Refuse a mistake in any cell before the first one runs. Cells that differ only in seed are checked once."""
     seen = set()
     for cell in cells:
-        check_choice(cell.config.executor, cell.config.workers, cell.config.device)
-        config = replace(cell.config, seed=0, executor="in-process", workers=None, device="auto")
+        check_choice(cell.config.executor, cell.config.workers, cell.config.device, cell.config.ray_address)
+        config = replace(cell.config, seed=0, executor="in-process", workers=None, device="auto", ray_address=None)
         if config not in seen:
             seen.add(config)
             shared.prepare(replace(config, seed=cell.config.seed))
@@ -102,7 +102,7 @@ def check_all(cells: Sequence[Cell], shared: Shared) -> None:
 
 def seconds_a_round(config: Config, shared: Shared) -> float:
     """What a round takes here, from one local epoch of one client and one evaluation, spread over the cores in use."""
-    simulation = shared.prepare(replace(config, epochs=1, executor="in-process", workers=None))
+    simulation = shared.prepare(replace(config, epochs=1, executor="in-process", workers=None, ray_address=None))
     start = Start(1, simulation.server.model, simulation.buffers)
     timings = []
     for _ in range(2):  # the first warms up

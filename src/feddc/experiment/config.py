@@ -46,13 +46,14 @@ class Config:
     target: float = _option(0.95, "accuracy that 'rounds to target' asks for")
     stop_at: float | None = _option(None, "stop once this accuracy is reached")
     evaluate_every: int = _option(1, "rounds between evaluations")
-    executor: str = _option("auto", "who trains the clients: in-process, workers, vectorised, or auto")
+    executor: str = _option("auto", "who trains the clients: in-process, workers, vectorised, ray, or auto")
     workers: int | None = _option(None, "worker processes  [default: one for each core]")
     device: str = _option("auto", "where the vectorised executor computes")
+    diagnostics: bool = _option(True, "measure the clients' drift in every round")
+    ray_address: str | None = _option(None, "the Ray cluster of --executor ray  [default: one on this machine]")
     dropout: float = _option(0.0, "probability with which a client of the cohort never answers")
     on_bad_update: str = _option("stop", "an update that is NaN, Inf or absurd: stop the run, or reject the update")
     checkpoint: str = _option("auto", "how often: every 10 (rounds), 5min, off, or auto: at most 2 % of the time")
-    diagnostics: bool = _option(True, "measure the clients' drift in every round")
 
     def __post_init__(self) -> None:
         check_count("clients", self.clients)
@@ -101,6 +102,7 @@ _NO_MATTER: dict[str, Any] = {
     "target": 0.5,
     "checkpoint": "auto",
     "diagnostics": True,
+    "ray_address": None,
 }
 _ADDED = ("dropout", "on_bad_update", "checkpoint", "diagnostics")
 
@@ -164,6 +166,12 @@ def to_toml(config: Config) -> str:
     return "".join(lines)
 
 
+def _quoted(value: Any) -> str:
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
 def result_digest(config: Config) -> str:
     """A digest of the settings that change the result.
 
@@ -180,12 +188,6 @@ def result_digest(config: Config) -> str:
 def from_toml(path: Path) -> Config:
     """The configuration that ``to_toml`` wrote: complete, so that no data set fills anything in."""
     return Config(**{key: _typed(key, value) for key, value in read_toml(path, FIELDS).items()})
-
-
-def _quoted(value: Any) -> str:
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return str(value).lower() if isinstance(value, bool) else repr(value)
 
 
 def _typed(key: str, value: Any) -> Any:

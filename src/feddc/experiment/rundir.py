@@ -1,14 +1,12 @@
 """A run directory.
 
-| file | written | holds |
-|---|---|---|
-| config.toml | at the start | the whole configuration |
-| run.json | at the start | the format, the versions of what computes, whose arithmetic |
-| split.json | at the start | how many samples of each class each client holds |
-| records.jsonl | as it goes | a line for each round |
-| checkpoint/, lock | while under way | what it takes to go on |
-| model.safetensors | at the end | the trained model |
-| summary.json | last | the run in a few numbers; it says that the run has ended |
+run.json            the format, the versions of what computes, whose arithmetic
+config.toml         the whole configuration
+split.json          how many samples of each class each client holds
+records.jsonl       a line for each round
+checkpoint/, lock   while the run is under way
+model.safetensors   the trained model
+summary.json        the run in a few numbers; written last, so it says that the run has ended
 """
 
 from __future__ import annotations
@@ -41,6 +39,7 @@ from .lock import Lock
 from .runinfo import FORMAT, read_info, status, version_changes, versions
 
 __all__ = ["RunDir", "claim", "read_json", "read_records", "to_stderr", "write_whole"]
+
 RECORD_FIELDS = {field.name for field in dataclasses.fields(Record)}
 
 
@@ -60,9 +59,9 @@ class RunDir:
             self.interval = Interval(config.checkpoint)
             if not (path / "run.json").is_file():
                 write_whole(path / "config.toml", to_toml(config))
+                split = {"format": FORMAT, "counts": simulation.federation.label_counts().tolist()}
+                write_whole(path / "split.json", json.dumps(split) + "\n")
                 info = {"format": FORMAT, "arithmetic": simulation.arithmetic, "versions": versions()}
-                counts = simulation.federation.label_counts().tolist()
-                write_whole(path / "split.json", json.dumps({"format": FORMAT, "counts": counts}) + "\n")
                 write_whole(path / "run.json", json.dumps(info, indent=2) + "\n")
             self._records = (path / "records.jsonl").open("ab", buffering=0)
             self._digest, self._length = hashlib.sha256(), 0
@@ -190,7 +189,7 @@ def claim(path: Path) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """``summary.json`` or ``split.json``, refused if a newer version of feddc wrote it."""
+    """``summary.json`` or ``split.json``, refused if a newer feddc wrote it."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -198,7 +197,7 @@ def read_json(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise RunError(f"{path} is not a JSON file: {error}") from None
     found = content.get("format") if isinstance(content, dict) else None
-    if found not in range(1, FORMAT + 1):
+    if not isinstance(found, int) or found > FORMAT:
         raise RunError(f"{path} was written by another version of feddc: its format is {found}, not {FORMAT}")
     return dict(content)
 
@@ -214,11 +213,11 @@ def read_records(path: Path) -> tuple[Record, ...]:
                 raise TypeError("it is not an object")
             if strange := set(values) - RECORD_FIELDS:
                 raise RunError(f"{path} was written by another version of feddc: its records have '{min(strange)}'")
+            drift = values.get("drift")
+            values["drift"] = None if drift is None else Drift.from_json(drift)
             values["participants"] = tuple(values["participants"])
             values["rejected"] = tuple(Rejected(**each) for each in values.get("rejected", ()))
             values["dropped"] = tuple(values.get("dropped", ()))
-            drift = values.get("drift")
-            values["drift"] = None if drift is None else Drift.from_json(drift)
             records.append(Record(**values))
     except OSError as error:
         raise RunError(f"cannot read {path}: {error.strerror}") from None

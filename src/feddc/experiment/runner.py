@@ -79,9 +79,10 @@ def prepare(config: Config, federation: Federation | None = None, data_dir: Path
         executor=config.executor,
         workers=config.workers,
         device=config.device,
+        diagnostics=config.diagnostics,
+        ray_address=config.ray_address,
         dropout=config.dropout,
         on_bad_update=cast(OnBadUpdate, config.on_bad_update),  # checked there
-        diagnostics=config.diagnostics,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .flat import Buffers, FlatModel
+from .flat import Buffers, FlatModel, module_with
 from .zoo import MODELS, make_model
 
-__all__ = ["MODELS", "Buffers", "FlatModel", "make_model"]
+__all__ = ["MODELS", "Buffers", "FlatModel", "make_model", "module_with"]

@@ -65,6 +65,15 @@ class FlatModel:
         return Buffers(_gather(self._floats, self.params.dtype), _gather(self._ints, torch.int64))
 
 
+def module_with(initial: nn.Module, params: Vector, buffers: Buffers) -> nn.Module:
+    """A copy of the user's module with these parameters and buffers."""
+    flat = FlatModel(initial)
+    flat.load(params, buffers)
+    module = copy.deepcopy(initial)
+    module.load_state_dict(flat.module.state_dict())
+    return module
+
+
 def _gather(tensors: list[Tensor], dtype: torch.dtype) -> Tensor:
     return torch.cat([torch.zeros(0, dtype=dtype), *(t.detach().reshape(-1).to(dtype) for t in tensors)])
 

@@ -17,7 +17,7 @@ from .in_process import InProcess
 from .vectorised import Vectorised
 from .workers import Workers
 
-NAMES = ("auto", "in-process", "vectorised", "workers")
+NAMES = ("auto", "in-process", "ray", "vectorised", "workers")
 
 SMALL_STEP = 2e6  # floating-point operations: below this a step is mostly overhead, which rows share
 WORTH_STARTING = 5.0  # seconds: workers take one or two to start
@@ -31,10 +31,21 @@ class Choice(NamedTuple):
 
 
 def choose(
-    job: Job, rounds: int, cohort: float, name: str = "auto", workers: int | None = None, device: str = "auto"
+    job: Job,
+    rounds: int,
+    cohort: float,
+    name: str = "auto",
+    workers: int | None = None,
+    device: str = "auto",
+    ray_address: str | None = None,
 ) -> Choice:
-    """The executor called ``name``, or for "auto" the one that suits ``rounds`` rounds of ``cohort`` clients."""
-    place = check_choice(name, workers, device)
+    """The executor called ``name``, or for "auto" the one that suits ``rounds`` rounds of ``cohort`` clients.
+
+    A cluster is never chosen automatically: what it costs in a round, one machine does not.
+    """
+    place = check_choice(name, workers, device, ray_address)
+    if name == "ray":
+        return _on_ray(job, ray_address)
     if name == "in-process":
         return Choice(InProcess(job), "in-process, as asked")
     if name == "vectorised":
@@ -52,17 +63,26 @@ def choose(
     return _on_cpu(job, rounds, cohort, workers)
 
 
-def check_choice(name: str, workers: int | None, device: str) -> str:
+def _on_ray(job: Job, address: str | None) -> Choice:
+    try:
+        from .ray import RayExecutor
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"executor 'ray' needs Ray, install feddc[ray]: {error}") from None
+    executor = RayExecutor(job, address)
+    return Choice(executor, f"{executor.count} Ray actors, as asked")
+
+
+def check_choice(name: str, workers: int | None, device: str, ray_address: str | None = None) -> str:
     """Refuse names that do not exist or do not go together; the device to use."""
     if name not in NAMES:
         raise unknown("executor", name, NAMES)
-    place = find_device(device)
     if workers is not None:
         check_count("workers", workers)
         check(name in ("auto", "workers"), f"workers={workers} does not go with executor='{name}'")
     if device not in ("auto", "cpu"):
         check(name in ("auto", "vectorised"), f"device='{device}' needs executor='vectorised', not '{name}'")
-    return place
+    check(ray_address is None or name == "ray", f"ray_address='{ray_address}' needs executor='ray', not '{name}'")
+    return find_device(device)
 
 
 def _on_cpu(job: Job, rounds: int, cohort: float, workers: int | None) -> Choice:

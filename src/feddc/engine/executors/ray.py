@@ -1,0 +1,288 @@
+"""Actors on a Ray cluster (``feddc[ray]``): for cohorts that one machine does not hold.
+
+The data is put into Ray's object store once, and each machine of the cluster keeps one copy. In a round the model is
+put there too; chunks of clients, longest first, go to whichever actor is free, one actor for each core. An actor trains
+a client on one thread with the in-process code, so the bits are those of ``Workers``. Client state stays with the
+engine. A chunk whose actor was lost is given to another, and a new actor is started in its place.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
+from torch import Tensor
+
+import ray
+
+from ...errors import ConfigError, DataError, WorkerError
+from ...models import Buffers, FlatModel
+from ...types import Correction
+from ..local import Evaluation, Job, Start, one_row, train_client
+from .base import Correct, Trained, evaluate_block, test_blocks, total
+
+CHUNKS = 4
+"""So many chunks of clients for each actor: few enough to cost little, enough for the last ones to be short."""
+START_SECONDS = 120.0
+TRIES = 3
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass
+class Call:
+    """One thing for an actor to do: the clients of a chunk, at these rows of the cohort, or a block of the test set."""
+
+    method: str
+    args: tuple[Any, ...]
+    doing: str
+    rows: Sequence[int] = ()
+    tries: int = 0
+
+
+class RayExecutor:
+    """The clients of a cohort spread over the actors of a Ray cluster; ``address`` as for ``ray.init``."""
+
+    def __init__(self, job: Job, address: str | None = None) -> None:
+        """Raises WorkerError if the cluster cannot be reached or its actors cannot load the job."""
+        self.job, self.address = job, address
+        self._setup: tuple[Any, ...] = ()  # the job and its data in the object store
+        self._owner = False
+        self._actors: set[Any] = set()
+        self._idle: list[Any] = []
+        self._starting: dict[Any, Any] = {}  # the promise of each new actor to be ready
+        self._open()
+
+    def train(self, clients: Sequence[int], start: Start, correct: Correct) -> Trained:
+        longest_first = sorted(range(len(clients)), key=lambda row: -len(self.job.federation.clients[clients[row]]))
+        self._open()
+        size = max(1, len(clients) // (CHUNKS * self.count))
+        begin = _put(start)
+
+        def calls() -> Iterator[Call]:
+            for first in range(0, len(clients), size):
+                rows = longest_first[first : first + size]
+                chunk = [clients[row] for row in rows]
+                corrections = [_plain(one_row(correct([client]))) for client in chunk]
+                doing = f"trained client {', '.join(map(str, chunk))} in round {start.round}"
+                yield Call("train", (chunk, begin, corrections), doing, rows)
+
+        params = start.model.new_empty(len(clients), start.model.numel())
+        floats, ints = (each.new_empty(len(clients), each.numel()) for each in start.buffers)
+        for call, found in self._run(calls()):
+            for whole, part in zip((params, floats, ints), found, strict=True):
+                whole[call.rows] = _tensor(part)
+        return Trained(params, Buffers(floats, ints))
+
+    def evaluate(self, start: Start) -> Evaluation | None:
+        self._open()
+        begin, doing = _put(start), f"evaluated the model in round {start.round}"
+        blocks = [(block.start, block.stop) for block in test_blocks(self.job.federation)]
+        found = {
+            call.args[1]: result
+            for call, result in self._run(Call("evaluate", (begin, block), doing) for block in blocks)
+        }
+        return total([Evaluation(*found[block]) for block in blocks])
+
+    def close(self) -> None:
+        if self._setup and ray.is_initialized():
+            for actor in self._actors:
+                ray.kill(actor)
+            if self._owner:
+                ray.shutdown()
+        self._setup, self._actors, self._idle, self._starting = (), set(), [], {}
+
+    def _open(self) -> None:
+        """Join the cluster, hand over the data and start actors, unless that was done."""
+        if self._setup:
+            return
+        self._owner = _connect(self.address)
+        federation = self.job.federation
+        bare = replace(federation, x=federation.x[:0].clone(), y=federation.y[:0].clone(), clients=(), test=None)
+        self.count = max(1, min(_cores(), len(federation)))
+        self._setup = ray.put(replace(self.job, federation=bare)), ray.put(_arrays(self.job))
+        try:
+            for _ in range(self.count):
+                self._start()
+            self._wait_for_an_actor()
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self) -> None:
+        actor = _Actor.remote(*self._setup)
+        self._actors.add(actor)
+        self._starting[actor.ready.remote()] = actor
+
+    def _wait_for_an_actor(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while not self._idle:
+            if time.monotonic() > deadline:
+                raise WorkerError(f"no Ray actor could be started within {START_SECONDS:g} seconds: is a core free?")
+            self._collect(list(self._starting), {}, timeout=1.0)
+
+    def _run(self, calls: Iterator[Call]) -> Iterator[tuple[Call, Any]]:
+        """Do the calls, each on whichever actor is free; their results as they come."""
+        try:
+            yield from self._dispatch(calls)
+        except BaseException:  # an actor may be in the middle of a chunk: a later call starts afresh
+            self.close()
+            raise
+
+    def _dispatch(self, calls: Iterator[Call]) -> Iterator[tuple[Call, Any]]:
+        again: list[Call] = []
+        busy: dict[Any, tuple[Any, Call]] = {}
+        while True:
+            while self._idle and (call := again.pop() if again else next(calls, None)) is not None:
+                actor = self._idle.pop()
+                call.tries += 1
+                busy[getattr(actor, call.method).remote(*call.args)] = actor, call
+            if not busy and not again:
+                return
+            if not busy:  # every actor was lost
+                self._wait_for_an_actor()
+                continue
+            for call, result in self._collect([*busy, *self._starting], busy):
+                if result is None:
+                    again.append(call)
+                else:
+                    yield call, result
+
+    def _collect(
+        self, waiting: list[Any], busy: dict[Any, tuple[Any, Call]], timeout: float | None = None
+    ) -> list[tuple[Call, Any]]:
+        """Wait for an answer; calls and their results, None where the actor was lost."""
+        done, _ = ray.wait(waiting, num_returns=1, timeout=timeout)
+        found = []
+        for ref in done:
+            new = ref in self._starting
+            actor, call = (self._starting.pop(ref), Call("ready", (), "started")) if new else busy.pop(ref)
+            try:
+                result = ray.get(ref)
+            except (RayActorError, ActorUnavailableError) as error:
+                if new or call.tries >= TRIES:
+                    raise WorkerError(f"a Ray actor was lost while it {call.doing}: {_first_line(error)}") from error
+                self._actors.discard(actor)
+                self._start()
+                found.append((call, None))
+                continue
+            except RayTaskError as error:
+                raise _error(call, error) from error
+            self._idle.append(actor)
+            if not new:
+                found.append((call, result))
+        return found
+
+
+class _Trainer:
+    """An actor: one process, one thread, one model that is reset in place for every client."""
+
+    def __init__(self, job: Job, arrays: Arrays) -> None:
+        torch.set_num_threads(1)
+        tensors = {name: _tensor(array) for name, array in arrays.items()}
+        federation = replace(
+            job.federation,
+            x=tensors["x"],
+            y=tensors["y"],
+            clients=torch.split(tensors["clients"], tensors["sizes"].tolist()),
+            test=(tensors["test_x"], tensors["test_y"]) if len(tensors["test_y"]) else None,
+        )
+        self.job = replace(job, federation=federation)
+        self.model = FlatModel(job.module)
+
+    def ready(self) -> bool:
+        return True
+
+    def pid(self) -> int:
+        """For those who want to end it."""
+        return os.getpid()
+
+    def train(
+        self, clients: Sequence[int], begin: tuple[Any, ...], corrections: Sequence[tuple[Any, float, float]]
+    ) -> tuple[NDArray[Any], ...]:
+        start, rows = _start_from(begin), []
+        for client, (linear, prox, decay) in zip(clients, corrections, strict=True):
+            correction = Correction(None if linear is None else _tensor(linear), prox, decay)
+            train_client(self.job, self.model, client, start, correction)
+            rows.append((self.model.params.clone(), *self.model.buffers()))
+        return tuple(torch.stack(column).numpy() for column in zip(*rows, strict=True))
+
+    def evaluate(self, begin: tuple[Any, ...], block: tuple[int, int]) -> Evaluation:
+        start = _start_from(begin)
+        self.model.load(start.model, start.buffers)
+        return evaluate_block(self.job, self.model, slice(*block))
+
+
+_Actor: Any = ray.remote(num_cpus=1)(_Trainer)
+
+
+def _connect(address: str | None) -> bool:
+    """Join the cluster, or start one on this machine; whether it is ours to leave."""
+    if ray.is_initialized():
+        return False
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a machine without a way out would wait for it
+    joins = address is not None or "RAY_ADDRESS" in os.environ
+    try:
+        dashboard = None if joins else False
+        ray.init(address, include_dashboard=dashboard, logging_level=logging.ERROR, log_to_driver=False)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise WorkerError(f"the Ray cluster {address or ''} cannot be used: {_first_line(error)}") from error
+    return True
+
+
+def _cores() -> int:
+    """The cores of all machines of the cluster."""
+    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    return int(resources.get("CPU", 1))
+
+
+def _arrays(job: Job) -> Arrays:
+    """The federation's tensors as arrays: Ray maps those into each actor without a copy."""
+    federation = job.federation
+    test = federation.test or (federation.x[:0], federation.y[:0])
+    tensors = {"x": federation.x, "y": federation.y, "clients": torch.cat(list(federation.clients))}
+    tensors |= {"test_x": test[0], "test_y": test[1], "sizes": torch.from_numpy(federation.sizes)}
+    return {name: tensor.numpy() for name, tensor in tensors.items()}
+
+
+def _put(start: Start) -> Any:
+    return ray.put((start.round, start.model.numpy(), *(each.numpy() for each in start.buffers)))
+
+
+def _start_from(begin: tuple[Any, ...]) -> Start:
+    round, model, floats, ints = begin
+    return Start(round, _tensor(model), Buffers(_tensor(floats), _tensor(ints)))
+
+
+def _plain(correction: Correction) -> tuple[NDArray[np.floating[Any]] | None, float, float]:
+    linear, prox, decay = correction
+    return None if linear is None else linear.numpy(), float(prox), float(decay)
+
+
+def _tensor(array: NDArray[Any]) -> Tensor:
+    """A tensor over an array of the object store, which must not be written to, and is not."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # torch says that it cannot be written to
+        tensor = torch.from_numpy(array)
+    # Where torch would put it: matrix products may round differently on other addresses.
+    return tensor if tensor.data_ptr() % 64 == 0 else tensor.clone()
+
+
+def _error(call: Call, error: RayTaskError) -> Exception:
+    cause: Any = error.cause
+    if isinstance(cause, ConfigError | DataError):
+        return type(cause)(str(cause))
+    return WorkerError(f"a Ray actor failed while it {call.doing}: {type(cause).__name__}: {cause}")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

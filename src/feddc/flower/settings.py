@@ -1,0 +1,106 @@
+"""What a run on Flower is asked to do, and how the server tells the clients."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .. import specs
+from ..algorithms import Algorithm
+from ..engine import LocalTraining
+from ..errors import ConfigError, check, check_count, check_number, unknown
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}")
+"""An experiment's name: it is also the name of folders, on the server and on every client."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a run. Every one can also be a key of the app's config (``cohort-size = 2``), which wins.
+
+    ``clients`` SuperNodes take part, with partition-id 0 to ``clients`` − 1; a run waits ``wait`` seconds for all of
+    them, and a round goes on with those of its cohort that are connected if there are at least ``least``. A client that
+    has not answered after ``answer_within`` seconds is left out of the round. ``experiment`` names what a later run
+    continues; ``folder`` is where the server keeps it (by default in Flower's home folder).
+    """
+
+    clients: int = 3
+    rounds: int = 10
+    experiment: str = "feddc"
+    participation: float | None = None
+    cohort_size: int | None = None
+    seed: int = 0
+    evaluate_every: int = 1
+    least: int = 1
+    wait: float = 600.0
+    answer_within: float = 3600.0
+    folder: str | None = None
+    training: LocalTraining = LocalTraining()
+
+    def __post_init__(self) -> None:
+        for name in ("clients", "rounds", "evaluate_every", "least"):
+            check_count(name, getattr(self, name))
+        check_count("seed", self.seed, 0)
+        check_number("wait", self.wait, 0)
+        check_number("answer_within", self.answer_within, 0, above=True)
+        check(
+            NAME.fullmatch(self.experiment) is not None,
+            f"experiment must be letters, digits, '.', '_' and '-', not {self.experiment!r}",
+        )
+
+
+def override(settings: Settings, config: Mapping[str, Any]) -> Settings:
+    """The settings with those keys of a run's config that are settings; ``"none"`` is no value."""
+    given = {key.replace("-", "_"): value for key, value in config.items()}
+    training = dataclasses.replace(settings.training, **_known(LocalTraining, given))
+    return dataclasses.replace(settings, training=training, **_known(Settings, given))
+
+
+def _known(kind: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    types = {name: each for name, each in typing.get_type_hints(kind).items() if name != "training"}
+    return {name: specs.convert(name, each, str(given[name])) for name, each in types.items() if name in given}
+
+
+def method_config(algorithm: Algorithm) -> dict[str, Any]:
+    """A method's class and hyper-parameters as settings of a message; its server optimiser stays on the server."""
+    config: dict[str, Any] = {"method": type(algorithm).__name__}
+    for field in dataclasses.fields(algorithm):  # type: ignore[arg-type]
+        value = getattr(algorithm, field.name)
+        if field.name == "server" or value is None:
+            continue
+        check(isinstance(value, bool | int | float | str), f"{config['method']}.{field.name} cannot be sent to clients")
+        config[f"method.{field.name}"] = value
+    return config
+
+
+def method_from(config: Mapping[str, Any], methods: Mapping[str, Any]) -> Algorithm:
+    """The method that a message names, from the classes that this client has; it runs no other."""
+    name = str(config.get("method"))
+    if name not in methods:
+        raise unknown("method", name, methods)
+    values = {key.removeprefix("method."): value for key, value in config.items() if key.startswith("method.")}
+    try:
+        method: Algorithm = methods[name](**values)
+    except TypeError as error:
+        raise ConfigError(f"method '{name}' does not take these options: {error}") from None
+    return method
+
+
+def training_config(training: LocalTraining) -> dict[str, Any]:
+    """The local training as settings of a message; what is None is left out."""
+    values = dataclasses.asdict(training)
+    return {f"training.{name}": value for name, value in values.items() if value is not None}
+
+
+def training_from(config: Mapping[str, Any]) -> LocalTraining:
+    """The local training that a message asks for."""
+    absent = dict.fromkeys((field.name for field in dataclasses.fields(LocalTraining)), None)
+    given = {key.removeprefix("training."): value for key, value in config.items() if key.startswith("training.")}
+    try:
+        return LocalTraining(**absent | given)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise ConfigError(f"the server asks for a local training that is not known here: {error}") from None

@@ -1,0 +1,184 @@
+"""A SuperLink and SuperNodes as real processes on loopback, in a Flower home of their own. Nobody is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+BIN = Path(sys.executable).parent
+OFFLINE = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def trainers_of(folder: Path) -> list[int]:
+    """The trainer processes of clients that keep their state in this folder: their command lines name it."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            line = path.read_bytes()
+            if b"feddc.flower.trainer" in line and str(folder).encode() in line:
+                found.append(int(path.parent.name))
+    return found
+
+
+def gone_within(seconds: float, pids: list[int]) -> bool:
+    """Whether these processes end in time; one that nobody has waited for counts as ended."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        states = []
+        for pid in pids:
+            with suppress(OSError):
+                states.append(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0])
+        if all(state == "Z" for state in states):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+class Deployment:
+    """Use as a context manager: at its end all processes that it started are gone."""
+
+    def __init__(self, folder: Path, tls: bool = False) -> None:
+        self.folder, self.tls = folder, tls
+        self.home = folder / "home"
+        self.home.mkdir(parents=True)
+        self.env = {**os.environ, **OFFLINE, "FLWR_HOME": str(self.home), "PATH": f"{BIN}:{os.environ['PATH']}"}
+        self.env["PYTHONPATH"] = ""
+        self.port = free_port()
+        self.address = f"127.0.0.1:{self.port}"
+        self.processes: list[subprocess.Popen[bytes]] = []
+        security = f'root-certificates = "{folder / "ca.crt"}"' if tls else "insecure = true"
+        (self.home / "config.toml").write_text(
+            f'[superlink]\ndefault = "dep"\n\n[superlink.dep]\naddress = "{self.address}"\n{security}\n'
+        )
+
+    def __enter__(self) -> Deployment:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in reversed(self.processes):
+            self.stop(process)
+
+    def start(self, log: str, *command: str) -> subprocess.Popen[bytes]:
+        """A process in a group of its own, so that it can be ended with all its children."""
+        with (self.folder / f"{log}.log").open("ab") as output:
+            process = subprocess.Popen(
+                command, env=self.env, cwd=self.folder, stdout=output, stderr=output, stdin=subprocess.DEVNULL,
+                process_group=0,
+            )  # fmt: skip
+        self.processes.append(process)
+        return process
+
+    def stop(self, process: subprocess.Popen[bytes], sign: int = signal.SIGKILL) -> None:
+        """End a process and its group."""
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, sign)
+        process.wait(timeout=20)
+
+    def log(self, name: str) -> str:
+        path = self.folder / f"{name}.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def superlink(self, *more: str) -> subprocess.Popen[bytes]:
+        """A SuperLink that is ready, on the same port and with the same database each time."""
+        security = [] if self.tls else ["--insecure"]
+        process = self.start(
+            "superlink", "flower-superlink", "--host", "127.0.0.1", "--port", str(self.port),
+            "--disable-runtime-dependency-installation", "--database", str(self.folder / "state.db"), *security, *more,
+        )  # fmt: skip
+        self.until(self.listening, 60, "the SuperLink listens")
+        return process
+
+    def supernode(self, client: int, clients: int = 3, *more: str, config: str = "") -> subprocess.Popen[bytes]:
+        security = ["--insecure"] if not self.tls and "--insecure" not in more else []
+        return self.start(
+            f"node{client}", "flower-supernode", "--superlink", self.address, "--host", "127.0.0.1",
+            "--port", str(free_port()), "--node-config", f"partition-id={client} num-partitions={clients} {config}",
+            *security, *more,
+        )  # fmt: skip
+
+    def flwr(self, *args: str) -> Any:
+        """The JSON that a `flwr` command prints."""
+        done = subprocess.run(
+            ["flwr", *args, "--format", "json"],
+            env=self.env,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        try:
+            return json.loads(done.stdout)
+        except ValueError:
+            raise AssertionError(f"flwr {args}: {done.stdout} {done.stderr}") from None
+
+    def run(self, app: Path, config: str = "") -> str:
+        """Submit a run; its id."""
+        found = self.flwr("run", str(app), "dep", *(["--run-config", config] if config else []))
+        assert found.get("success"), found
+        return str(found["run-id"])
+
+    def stream(self, app: Path, config: str, *more: str) -> str:
+        """Run to the end; the log."""
+        done = subprocess.run(
+            ["flwr", "run", str(app), "dep", "--stream", "--run-config", config, *more],
+            env=self.env,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=400,
+        )
+        return done.stdout + done.stderr
+
+    def logs_of(self, run: str) -> str:
+        """What the ServerApp of a run said."""
+        done = subprocess.run(
+            ["flwr", "log", run, "dep", "--show"], env=self.env, capture_output=True, text=True, timeout=60
+        )
+        return done.stdout + done.stderr
+
+    def status(self, run: str) -> str:
+        return str(self.flwr("ls", "dep", "--run-id", run)["runs"][0]["status"])
+
+    def finish(self, run: str, seconds: float = 240) -> str:
+        """Wait for the end of a run; its status."""
+        self.until(lambda: self.status(run).startswith("finished"), seconds, f"run {run} finishes")
+        return self.status(run)
+
+    def until(self, true: Any, seconds: float, what: str) -> None:
+        deadline = time.monotonic() + seconds
+        while not true():
+            if time.monotonic() > deadline:
+                logs = "\n".join(f"== {path.name}\n{path.read_text()[-3000:]}" for path in self.folder.glob("*.log"))
+                raise AssertionError(f"waited {seconds} s in vain until {what}\n{logs}")
+            time.sleep(1.0)  # a look may be a process of its own
+
+    def records(self, experiment: str) -> list[dict[str, Any]]:
+        path = self.home / "feddc" / experiment / "server" / "records.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def trainers(self) -> list[int]:
+        return trainers_of(self.home)
+
+    def listening(self) -> bool:
+        with socket.socket() as probe:
+            probe.settimeout(0.5)
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0

@@ -1,0 +1,69 @@
+"""Flower's grid in memory: every node is a real ClientApp, called in this process."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid
+from flwr.supercore.task_identity import TaskIdentity
+
+Tamper = Callable[[int, Message], Message]
+
+
+class FakeGrid(Grid):
+    """Nodes with scrambled ids. ``tamper`` may change a client's reply; ``down`` are clients whose replies are lost."""
+
+    def __init__(self, app: ClientApp, clients: int, folder: Path) -> None:
+        TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1  # what Flower sets in its processes
+        self.app, self.folder = app, folder
+        self.nodes = {1000 + 37 * (client * 7 % clients): client for client in range(clients)}
+        self.replies: dict[str, Message] = {}
+        self.down: set[int] = set()
+        self.tamper: Tamper = lambda _, reply: reply
+        self.sent: list[Message] = []
+        self._ids = (f"m{i}" for i in itertools.count())
+
+    def get_node_ids(self) -> list[int]:
+        return list(self.nodes)
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        ids = []
+        for message in messages:
+            id = next(self._ids)
+            message.metadata.__dict__["_message_id"] = id
+            self.sent.append(message)
+            client = self.nodes[message.metadata.dst_node_id]
+            reply = self._run(client, message)
+            if client not in self.down:
+                self.replies[id] = self.tamper(client, reply)
+            ids.append(id)
+        return ids
+
+    def _run(self, client: int, message: Message) -> Message:
+        node: dict[str, Any] = {"partition-id": client, "state-dir": str(self.folder)}
+        context = Context(1, message.metadata.dst_node_id, node, RecordDict(), {})
+        try:
+            return self.app(message, context)
+        except Exception as error:  # as Flower's own process does
+            return Message(Error(1, str(error)), reply_to=message)
+
+    def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
+        return [self.replies.pop(id) for id in message_ids if id in self.replies]
+
+    def set_run(self, run: Any) -> None:
+        raise NotImplementedError
+
+    @property
+    def run(self) -> Any:
+        raise NotImplementedError
+
+    def create_message(self, *args: Any, **options: Any) -> Message:
+        raise NotImplementedError
+
+    def send_and_receive(self, *args: Any, **options: Any) -> list[Message]:
+        raise NotImplementedError

@@ -1,0 +1,149 @@
+"""The commands of docs/federation.md, run as they stand there but for the ports, as real processes on loopback."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import feddc
+from feddc.flower import client_app
+from tests.flower.deployment import Deployment, free_port
+from tests.flower.test_parity import coordinator
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "federation.md").read_text()
+FIRST, SECOND = DOCUMENT.split("## TLS and keys")
+
+
+class Reader:
+    """Does what the document says: servers and nodes are left running, everything else runs to its end."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self.deployment = deployment
+        self.ports = {"8000": str(deployment.port)} | {port: str(free_port()) for port in ("9094", "9095", "9096")}
+        self.nodes: list[subprocess.Popen[bytes]] = []
+        self.output = ""
+
+    def follow(self, text: str) -> Iterator[str]:
+        """Run the commands, and stop after each."""
+        for kind, block in re.findall(r"```(sh|toml)\n(.*?)```", text, re.DOTALL):
+            for port, free in self.ports.items():
+                block = block.replace(port, free)
+            block = block.replace("/srv/federation", str(self.deployment.folder))
+            if kind == "toml":
+                (self.deployment.home / "config.toml").write_text(block)
+                continue
+            for line in block.splitlines():
+                if not line.startswith("export "):  # the deployment has these already
+                    self.run(line)
+                    yield line
+
+    def run(self, line: str) -> None:
+        name, *_ = words = shlex.split(line)
+        if name == "flower-superlink":
+            self.deployment.start("superlink", *words)
+            self.deployment.until(self.deployment.listening, 60, "the SuperLink listens")
+        elif name == "flower-supernode":
+            self.nodes.append(self.deployment.start(f"node{len(self.nodes)}", *words))
+        else:
+            done = subprocess.run(
+                words, env=self.deployment.env, cwd=self.deployment.folder, capture_output=True, text=True, timeout=280
+            )
+            self.output += done.stdout + done.stderr
+            assert done.returncode == 0, self.output
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[Reader]:
+    with Deployment(tmp_path) as deployment:
+        yield Reader(deployment)
+
+
+def expected(rounds: int) -> dict[str, torch.Tensor]:
+    """The model of the simulator for the settings of a new app."""
+    federation = feddc.load("digits", clients=3, split="dirichlet:0.3")
+    model = feddc.make_model("fcn:100", federation.shape, federation.classes)
+    training = feddc.LocalTraining(batch_size=10)
+    options: dict[str, Any] = {"rounds": rounds, "participation": 1.0, "training": training, "executor": "in-process"}
+    return feddc.train(feddc.FedDC(alpha=0.1), model, federation, **options).model.state_dict()
+
+
+def check_model(deployment: Deployment, experiment: str, rounds: int) -> None:
+    found = load_file(deployment.home / "feddc" / experiment / "server" / "model.safetensors")
+    for name, tensor in expected(rounds).items():
+        torch.testing.assert_close(found[name], tensor, rtol=1e-4, atol=1e-5)
+    assert [record["round"] for record in deployment.records(experiment)] == [*range(1, rounds + 1)]
+
+
+@pytest.mark.timeout(600)
+def test_three_hospitals(reader: Reader) -> None:
+    """Also: Flower equals the simulator, and a second run continues after the SuperLink was killed."""
+    deployment = reader.deployment
+    for line in reader.follow(FIRST):
+        if "rounds=2" in line:
+            check_model(deployment, "hospitals", 2)
+            superlink = deployment.processes[0]
+            deployment.stop(superlink)
+            deployment.start("superlink", *superlink.args)  # type: ignore[misc]
+            deployment.until(deployment.listening, 60, "the SuperLink listens again")
+    check_model(deployment, "hospitals", 3)
+    trainers = deployment.trainers()
+    assert len(trainers) == 3
+    for node in reader.nodes:
+        deployment.stop(node)
+    deployment.until(lambda: not deployment.trainers(), 10, "the trainers end with their SuperNodes")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(
+    not shutil.which("openssl") or not shutil.which("ssh-keygen"), reason="needs openssl and ssh-keygen"
+)
+def test_tls_and_keys(reader: Reader) -> None:
+    """Also: the four SuperNodes that must be refused are."""
+    deployment = reader.deployment
+    reader.run("feddc flower new hospitals")
+    for line in reader.follow(SECOND):
+        if line.startswith("flwr run"):
+            check_model(deployment, "secure", 2)
+    reader.run('ssh-keygen -q -t ecdsa -b 384 -N "" -f stranger')
+    reader.run('openssl req -x509 -newkey rsa:2048 -nodes -subj "/CN=other" -keyout other.key -out other.crt')
+    tls, key = "--root-certificates ca.crt", "--auth-supernode-private-key"
+    refused = {
+        "no key": tls,
+        "unregistered key": f"{tls} {key} stranger",
+        "plaintext": "--insecure",
+        "wrong authority": f"--root-certificates other.crt {key} node0",
+    }
+    for node in reader.nodes:
+        deployment.stop(node)
+    for name, security in refused.items():
+        words = f"--superlink {deployment.address} --port {free_port()} --max-retries 1 {security}".split()
+        log = name.replace(" ", "-")
+        deployment.start(log, "flower-supernode", *words, "--node-config", "partition-id=0 num-partitions=3")
+    time.sleep(20)
+    for name in refused:
+        assert "SuperNode ID" not in deployment.log(name.replace(" ", "-")), name
+
+
+def test_the_private_mod_clips_and_adds_noise(tmp_path: Path) -> None:
+    [source] = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
+    namespace: dict[str, Any] = {}
+    exec(compile(source, "federation.md", "exec"), namespace)
+    run = coordinator(feddc.FedAvg(), tmp_path)
+    plain = next(run.run())
+    before = run.progress.server.model
+    private = coordinator(feddc.FedAvg(), tmp_path / "private")
+    grid: Any = private.members.grid
+    grid.app = client_app("tests.flower.task:load_client", "tests.flower.task:make_model", mods=[namespace["private"]])
+    assert next(private.run()).participants == plain.participants
+    assert not torch.equal(private.progress.server.model, before)
