@@ -138,6 +138,11 @@ def run_study(
     from ..report.study import grids
     from .display import Display, clock
 
+    places: dict[str, Cell] = {}
+    for cell in cells:
+        twin = places.setdefault(cell.key, cell)
+        same = f"{twin.row}, seed {twin.config.seed}, and {cell.row}, seed {cell.config.seed}"
+        check(twin is cell, f"two of the runs are the same one: {same}")
     file = None if report is None else report / f"{stem}.json"
     runs = results.load(file, cells) if file is not None and file.exists() else {}
     runs |= {cell: records for cell in cells if (records := finished(cell, out)) is not None}
@@ -170,6 +175,8 @@ def run_study(
         plan.unlink()
     for grid in grids(cells, runs):
         display.grid(grid)
+    for note in results.notes(cells):
+        display.say(f"note: {note}")
     if report is not None and file is not None:
         report.mkdir(parents=True, exist_ok=True)
         results.save(file, cells, runs)

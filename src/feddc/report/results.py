@@ -35,11 +35,16 @@ def page(folder: Path, stem: str, cells: Sequence[Cell], runs: Mapping[Cell, Seq
     """Write ``stem.md`` with the tables, a picture for each group that was run, and the notes on misprints."""
     parts = [f"# {stem}\n", f"Made by `{command}` from `{stem}.json`.\n"]
     parts += [markdown(grid) for grid in grids(cells, runs)]
-    for name in dict.fromkeys(cell.config.data.partition(":")[0] for cell in cells):
-        parts += [f"- The paper: {note}.\n" for note in MISPRINTS.get(name, [])]
+    parts += [f"- {note}.\n" for note in notes(cells)]
     parts += [f"![{title}]({file})\n" for title, file in pictures(folder, stem, cells, runs)]
     write_whole(folder / f"{stem}.md", "\n".join(parts))
     return folder / f"{stem}.md"
+
+
+def notes(cells: Sequence[Cell]) -> list[str]:
+    """Where the paper contradicts itself on what these cells compare with."""
+    names = dict.fromkeys(cell.config.data.partition(":")[0] for cell in cells if any(cell.published))
+    return [f"the paper: {note}" for name in names for note in MISPRINTS.get(name, [])]
 
 
 def pictures(
