@@ -50,11 +50,21 @@ def test_any_configuration_starts_or_is_refused() -> None:
         "run --epochs 99999999999999999999",
         "run --data synthetic --clients 2147483648",
         "run --split iid+unbalanced:1e30",
+        f"run --checkpoint {'9' * 5000}",
+        f"run --rounds {'9' * 5000}",
         "sweep --over lr=0.1,-1",
         "sweep --over executor=in-process,threads",
         "compare --methods fedavg --executor threads",
     ],
+    ids=lambda text: text[:60],
 )
 def test_configurations_that_once_were_not(text: str) -> None:
     """Each of these ended in a traceback, ran for ever, or left files behind."""
     assert attempt((text.split(), None)) == "refused"
+
+
+@pytest.mark.parametrize(
+    "text", ["rounds = " + "9" * 5000, "rounds = " + "[" * 100_000, "\x00", "lr = 1\nlr = 2"], ids=len
+)
+def test_files_that_once_were_not(text: str) -> None:
+    assert attempt((["run"], text)) == "refused"

@@ -173,8 +173,9 @@ def test_a_newer_directory_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
         ('{"format": 2}', "is not as it was written"),
         ('{"format": 99}', "made by a newer feddc"),
         ('{"format": 2, "kind": "compare", "stem": "", "cells": [{"config": {"lr": 1}}]}', "is not as it was written"),
-        ("[" * 50, "is not as it was written"),
+        ("[" * 100_000, "is not as it was written"),
     ],
+    ids=lambda text: text[:30],
 )
 def test_a_damaged_plan(content: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "plan-01234567.json").write_text(content)

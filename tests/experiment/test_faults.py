@@ -292,14 +292,14 @@ def test_the_interval_goes_by_a_clock_that_nobody_sets(monkeypatch: pytest.Monke
     monkeypatch.setattr("time.time", lambda: -(10**9))  # a jump of decades
     auto, minutes, rounds, off = Interval("auto"), Interval("5min"), Interval("10"), Interval("off")
     assert not auto.due(1, 1000)
-    now += 1.1
+    now += 5.1
     assert auto.due(1, 1000)
     assert not auto.due(1, 10**9)  # a large one waits longer
-    auto.took(0.5, 1000)
-    now += 24
+    auto.took(0.5, 1000)  # more than was assumed, which has to be made up for
+    now += 26
     assert not auto.due(1, 1000)
-    now += 2
-    assert auto.due(1, 1000)  # 0.5 of 26 seconds is under 2 %
+    now += 20
+    assert auto.due(1, 1000)  # two of 0.5 in 51 seconds are under 2 %
     assert not auto.due(1, 2000)
     assert not minutes.due(1, 0)
     now += 300

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import inspect
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, get_args
@@ -130,8 +131,8 @@ class Simulation:
         check(dropout < 1, "dropout must be below 1: with 1 nobody would ever answer")
         known = get_args(OnBadUpdate)
         check(on_bad_update in known, f"on_bad_update must be one of {', '.join(known)}, not {on_bad_update!r}")
-        good = hasattr(algorithm, "aggregate") and not isinstance(algorithm, type)
-        check(good, f"algorithm must be a method such as feddc.FedDC(alpha=0.1), not {algorithm!r}")
+        good = hasattr(algorithm, "aggregate") and not inspect.isclass(algorithm)
+        check(good, f"algorithm must be a method object, its class called with its options, not {algorithm!r}")
         check(
             isinstance(federation, Federation),
             f"federation must be a feddc.Federation, not {type(federation).__name__}",

@@ -219,7 +219,7 @@ def _read_signed(path: Path) -> dict[str, Any]:
         content = json.loads(text)
     except OSError as error:
         raise DamagedError(f"{path.name} cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DamagedError(f"{path.name} is not as it was written: {error}") from None
     if not isinstance(content, dict):
         raise DamagedError(f"{path.name} is not a manifest")

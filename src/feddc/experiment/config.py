@@ -145,7 +145,7 @@ def read_toml(path: Path, known: Mapping[str, Any]) -> dict[str, Any]:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # not TOML, not text, or a number or nesting without end
         raise ConfigError(f"{path} is not a TOML file: {error}") from None
     values = {key.replace("-", "_"): value for key, value in content.items()}
     for key, value in values.items():

@@ -8,20 +8,20 @@ import time
 from ..errors import ConfigError
 
 SHARE = 0.02  # of the run's time, at most
-FIRST_SECONDS, FIRST_RATE = 0.02, 200e6  # what the first checkpoint is assumed to take: so long, and so many bytes/s
+FIRST_SECONDS, FIRST_RATE = 0.1, 50e6  # what the first checkpoint is assumed to take: so long, and so many bytes/s
 
 
 class Interval:
     """``auto``, ``off``, a number of rounds such as ``10``, or minutes such as ``5min``.
 
-    ``auto`` waits after each checkpoint until the next one would take no more than 2 % of the time between them,
-    judged by what the last one took for its size. Only differences of a monotonic clock count: setting the machine's
-    clock changes nothing.
+    ``auto`` waits until the next one would take no more than 2 % of the time since the last, and all of them together
+    no more than 2 % of the run, judged by what they took so far. Only differences of a monotonic clock count: setting
+    the machine's clock changes nothing.
     """
 
     def __init__(self, text: str) -> None:
         self._auto, self._rounds, self._seconds = text == "auto", 0, 0.0
-        if not (found := re.fullmatch(r"auto|off|(\d+)|(\d+(?:\.\d+)?)min", text)):
+        if not (found := re.fullmatch(r"auto|off|(\d{1,18})|(\d{1,18}(?:\.\d{1,18})?)min", text)):
             raise ConfigError(f"checkpoint must be auto, off, a number of rounds, or minutes as in 5min, not '{text}'")
         if found[1] is not None or found[2] is not None:
             self._rounds, self._seconds = int(found[1] or 0), 60 * float(found[2] or 0)
@@ -29,13 +29,15 @@ class Interval:
                 raise ConfigError(f"checkpoint must be above 0, or off, not '{text}'")
         self.count, self.spent = 0, 0.0
         self._cost, self._bytes = 0.0, 0
-        self._ended = time.monotonic()
+        self._began = self._ended = time.monotonic()
 
     def due(self, rounds: int, size: int) -> bool:
         """Whether to write one now, ``rounds`` rounds after the last, which would be of ``size`` bytes."""
-        since = time.monotonic() - self._ended
+        now = time.monotonic()
+        since = now - self._ended
         if self._auto:
-            return since * SHARE >= self._expected(size)
+            expected = self._expected(size)
+            return SHARE * since >= expected and SHARE * (now - self._began) >= self.spent + expected
         return 0 < self._rounds <= rounds or 0 < self._seconds <= since
 
     def took(self, seconds: float, size: int) -> None:
@@ -46,4 +48,5 @@ class Interval:
     def _expected(self, size: int) -> float:
         if not self.count:
             return FIRST_SECONDS + size / FIRST_RATE
-        return self._cost * max(1.0, size / max(1, self._bytes))
+        usual = max(self._cost, self.spent / self.count)
+        return usual * max(1.0, size / max(1, self._bytes))

@@ -52,7 +52,7 @@ def read_plan(path: Path) -> Plan:
         raise RunError(f"cannot read {path}: {error.strerror}") from None
     except RunError:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError, FedDCError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError, AttributeError, FedDCError) as error:
         raise RunError(f"{path} is not as it was written ({error}): repeat the command that made it") from None
 
 

@@ -221,7 +221,7 @@ def read_records(path: Path) -> tuple[Record, ...]:
             records.append(Record(**values))
     except OSError as error:
         raise RunError(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise RunError(f"{path} is not a file of records: line {len(records) + 1}: {error}") from None
     return tuple(records)
 

@@ -150,7 +150,7 @@ def read_outcome(path: Path) -> Outcome:
         executor = str(summary["executor"])
     except OSError as fault:
         raise RunError(f"cannot read {file}: {fault.strerror}") from None
-    except (ValueError, KeyError, TypeError) as fault:
+    except (ValueError, KeyError, TypeError, RecursionError) as fault:
         raise RunError(f"{file} is not as it was written: {fault}") from None
     return Outcome(from_toml(path / "config.toml"), read_records(path / "records.jsonl"), executor, error)
 
