@@ -1,21 +1,26 @@
 # make demo   sets up .venv and runs the main comparison
 # make test   sets up .venv and runs lint, types and tests
 # make bench  sets up .venv and measures the speed of a local step
+# make docs   sets up .venv and builds the documentation into site/
 # make torture  sets up .venv and kills, damages and misuses runs for about half an hour: docs/reliability.md
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test bench torture lint clean
+.PHONY: demo test bench docs torture lint clean
 
 demo: $(VENV)/installed
 	$(BIN)/feddc compare
 
 test: $(VENV)/dev lint
+	scripts/install-chromium
 	$(BIN)/pytest
 
 bench: $(VENV)/dev
 	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 torture: $(VENV)/dev
 	$(BIN)/python -m tests.torture --runs 72 --kills 6 --inputs 5000 --damaged 1000 --cost
@@ -35,5 +40,9 @@ $(VENV)/dev: $(VENV)/installed
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
 	@touch $@
 
+$(VENV)/docs: $(VENV)/installed
+	$(BIN)/pip install -q -c constraints.txt -e '.[docs]'
+	@touch $@
+
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         StorageError,
         WorkerError,
     )
+    from .experiment.trackers import MLflow, TensorBoard
     from .models import make_model
     from .types import Cohort, Correction, LocalResult
 
@@ -55,6 +56,7 @@ _HOMES = {
         "StorageError",
         "WorkerError",
     ],
+    "experiment.trackers": ["MLflow", "TensorBoard"],
     "models": ["make_model"],
     "types": ["Cohort", "Correction", "LocalResult"],
 }
@@ -81,6 +83,7 @@ __all__ = [
     "Federation",
     "LocalResult",
     "LocalTraining",
+    "MLflow",
     "Record",
     "Rejected",
     "Result",
@@ -89,6 +92,7 @@ __all__ = [
     "Simulation",
     "StoppedError",
     "StorageError",
+    "TensorBoard",
     "WorkerError",
     "Yogi",
     "load",

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import numbers
 import signal
 from collections.abc import Iterable
 
@@ -81,14 +82,14 @@ def check(condition: bool, sentence: str) -> None:
 def check_number(name: str, value: float, low: float, high: float = math.inf, *, above: bool = False) -> None:
     """Raise ConfigError unless ``value`` is a finite number in [low, high], or in (low, high] with ``above``."""
     wanted = f"{'above' if above else 'at least'} {low:g}" + (f" and at most {high:g}" if high < math.inf else "")
-    good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    good = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
     good = good and low <= value <= high and not (above and value == low)
     check(good, f"{name} must be {wanted}, not {value!r}")
 
 
 def check_count(name: str, value: int, low: int = 1, high: int = 2**63 - 1) -> None:
     """Raise ConfigError unless ``value`` is a whole number, ``low`` or more and ``high`` at most."""
-    good = isinstance(value, int) and not isinstance(value, bool) and value >= low
+    good = isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= low
     check(good, f"{name} must be a whole number, {low} or more, not {value!r}")
     check(value <= high, f"{name} must be at most {high}, not {value}")
 

@@ -62,6 +62,7 @@ def parse(kind: str, table: Table, text: str, given: int = 0) -> tuple[Callable[
     for word in words:
         key, equals, value = word.partition("=")
         option = _named(kind, name, known, key) if equals else _next(kind, name, free, values, text)
+        check(option.name not in values, f"{kind} '{name}' has its option '{option.name}' twice")
         if _is_tuple(option.type) and not equals:
             values[option.name] = tuple(convert(option.name, int, each) for each in [word, *words])
         else:

@@ -187,3 +187,30 @@ def test_what_runs_contain_is_shown_and_not_executed(browser: Browser, tmp_path:
     assert browser.run("document.querySelector('#plot-heat-left .gtitle').textContent").startswith("<img src=x")
     assert browser.console() == []
     assert browser.requests() == []
+
+
+def test_a_running_experiment_is_followed_without_losing_ones_place(browser: Browser, tmp_path: Path) -> None:
+    from threading import Thread
+
+    from feddc.report.watch import serve
+
+    for method in ("fedavg", "feddc"):
+        write_run(tmp_path / "runs" / method, method=method, done=3)
+    with serve(tmp_path / "runs", 0) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            browser.open(f"http://127.0.0.1:{server.server_address[1]}/")
+            browser.click("#tab-drift")
+            browser.click(".chip")
+            (write_run(tmp_path / "later", done=9) / "records.jsonl").replace(tmp_path / "runs/feddc/records.jsonl")
+            browser.wait("document.querySelector('#setup').textContent.includes('9 of 20')")
+            assert panels(browser) == ["drift"]
+            assert browser.run("document.querySelector('.chip').getAttribute('aria-pressed')") == "false"
+            asked = {url.split("/", 3)[2].partition(":")[0] for url in browser.requests()}
+            assert asked == {"127.0.0.1"}
+            assert browser.console() == []
+        finally:
+            browser.driver.get("about:blank")
+            server.shutdown()
+            thread.join()

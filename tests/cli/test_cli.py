@@ -148,6 +148,9 @@ BAD = [
     (["run", "--seed", "-1"], "seed must be"),
     (["run", "--config", "missing.toml"], "cannot read missing.toml"),
     (["run", "--data", "synthetic", "--split", "iid"], "made client by client"),
+    (["run", "--split", ""], "split must not be empty"),
+    (["run", "--method", "feddc:alpha=0.1", "--alpha", "0.5"], "that it does not set itself"),
+    (["run", "--method", "feddc:alpha=0.1:alpha=0.2"], "has its option 'alpha' twice"),
     (["run", "extra"], "extra"),
 ]
 

@@ -91,6 +91,9 @@ def test_sweep_runs_every_combination_once(tmp_path: Path, capsys: pytest.Captur
         (["sweep", "--over", "alpah=1"], "did you mean 'alpha'"),
         (["sweep", "--over", "alpha=1", "--over", "alpha=2"], "twice"),
         (["sweep", "--over", "alpha=1,-1"], "alpha must be at least 0"),
+        (["sweep", "--over", "target=0.5,0.9"], "two of the runs are the same one"),
+        (["sweep", "--over", "lr=0.1,nan"], "lr must be above 0"),
+        (["reproduce", "rounds", "--data", "mnist", "--seeds", "0,0"], "two of the runs are the same one"),
         (["sweep"], "--over"),
     ],
 )

@@ -162,6 +162,29 @@ def test_full_batch_takes_one_step_an_epoch(federation: feddc.Federation, model:
     feddc.train(feddc.Scaffold(), model, federation, rounds=1, training=training)
 
 
+def test_the_trained_model_is_ready_to_predict(federation: feddc.Federation) -> None:
+    model = nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.Dropout(0.5), nn.ReLU(), nn.Linear(16, 3))
+    result = feddc.train(feddc.FedDC(), model, federation, rounds=3, training=FAST)
+    assert federation.test is not None
+    x, y = federation.test
+    assert result.records[-1].accuracy == pytest.approx(float((result.model(x).argmax(dim=1) == y).float().mean()))
+
+
+def test_a_frozen_batch_norm_stays_as_it_is(federation: feddc.Federation) -> None:
+    model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+    model[:2].requires_grad_(False)
+    result = feddc.train(feddc.FedAvg(), model, federation, rounds=2, training=FAST)
+    assert torch.equal(result.model[1].running_mean, model[1].running_mean)
+    assert result.records[0].bytes_up == 5 * 4 * (8 * 3 + 3)  # only what is trained is sent
+
+
+def test_tied_weights(federation: feddc.Federation) -> None:
+    model = nn.Sequential(nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 3))
+    model[2].weight = model[0].weight
+    trained = feddc.train(feddc.FedDC(), model, federation, rounds=2, training=FAST).model
+    assert torch.equal(trained[0].weight, trained[2].weight)
+
+
 def test_without_a_test_set_there_is_no_accuracy(model: nn.Module) -> None:
     full = make_federation([20, 20])
     bare = feddc.Federation.from_arrays(full.x, full.y, sizes=[20, 20])
@@ -223,6 +246,8 @@ def test_a_diverging_run_is_reported(federation: feddc.Federation, model: nn.Mod
         ({"model": nn.Linear(7, 3)}, r"does not accept samples of shape \(6,\)"),
         ({"model": nn.Linear(6, 2)}, "the data has 3 classes"),
         ({"model": "fcn"}, "must be a torch.nn.Module"),
+        ({"cohorts": [[0, 1], [2]]}, "must be a mask"),
+        ({"training": {"lr": 0.1}}, "training must be a feddc.LocalTraining"),
     ],
 )
 def test_bad_arguments_are_refused_at_the_call(

@@ -45,6 +45,9 @@ def main(args: list[str] | None = None) -> None:
     cli.add_command(flower.flower)
     try:
         code = cli.main(args, standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else "")
+        sys.exit(2)
     except click.ClickException as error:
         _end(error.format_message(), 2)
     except FedDCError as error:

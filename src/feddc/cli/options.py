@@ -33,7 +33,7 @@ def experiment_options(*, without: str) -> Callable[[Command], Command]:
         for name, field in reversed(FIELDS.items()):
             if name != without:
                 usual = DATA_DEFAULTS["digits"].get(name, field.default)
-                shown = "" if usual is None else f"  [default: {usual}]"
+                shown = "" if usual is None else f"  [digits: {usual}]"
                 metavar = str(field.type).partition(" ")[0].upper()
                 help = field.metadata["help"] + shown
                 if metavar == "BOOL":
@@ -73,11 +73,13 @@ def configurations(values: Mapping[str, Any], methods: list[str]) -> list[Config
     from ..specs import lookup
 
     check(bool(methods), "methods must name at least one method")
-    known = {key for text in methods for key in options_of(lookup("method", METHODS, text.partition(":")[0].strip()))}
+    free: set[str] = set()  # the options that at least one method has and does not set itself
+    for text in methods:
+        name, *parts = text.strip().split(":")
+        free |= set(options_of(lookup("method", METHODS, name))) - {part.partition("=")[0] for part in parts}
     for key in SHORTHANDS:
-        check(
-            values.get(key) is None or key in known, f"none of the methods {', '.join(methods)} has an option '{key}'"
-        )
+        of_use = values.get(key) is None or key in free
+        check(of_use, f"none of the methods {', '.join(methods)} has an option '{key}' that it does not set itself")
     configs = [resolve({**values, "method": text.strip()}) for text in methods]
     for i, config in enumerate(configs):
         check(config.method not in [c.method for c in configs[:i]], f"method '{config.method}' is listed twice")

@@ -133,6 +133,9 @@ def train_all(plan: Plan, out: Path, data_dir: Path | None, show: Show, *, resum
     convergence(runs, first.target, setting, out / "convergence.png")
     file.unlink()
     display.say(f"picture: {out / 'convergence.png'}   runs: {out}/")
+    errors = [outcome.error for _, outcome in outcomes if outcome.error]
+    if len(errors) == len(outcomes):
+        raise errors[0]
 
 
 def describe(config: Config, clients: int) -> str:

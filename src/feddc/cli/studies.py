@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -79,7 +78,9 @@ def reproduce(
             )
         return
     stem = "-".join([study, *(chosen["data"] or [])])
-    run_study(stem, selected, out, report, Show(quiet), data_dir, stored)
+    said = {**narrow, "seeds": seeds, "rounds": rounds, "report": report}
+    command = " ".join([f"feddc reproduce {study}", *(f"--{key} {value}" for key, value in said.items() if value)])
+    run_study(stem, selected, out, report, Show(quiet), data_dir, stored, command)
 
 
 @click.command()
@@ -127,6 +128,7 @@ def run_study(
     show: Show,
     data_dir: Path | None,
     stored: bool,
+    command: str = "feddc reproduce",
 ) -> None:
     """Run what is not finished, then show tables and pictures of all of it."""
     from ..experiment.cells import Shared, check_all, expected_rounds, finished, run_cell, seconds_a_round
@@ -136,6 +138,11 @@ def run_study(
     from ..report.study import grids
     from .display import Display, clock
 
+    places: dict[str, Cell] = {}
+    for cell in cells:
+        twin = places.setdefault(cell.key, cell)
+        same = f"{twin.row}, seed {twin.config.seed}, and {cell.row}, seed {cell.config.seed}"
+        check(twin is cell, f"two of the runs are the same one: {same}")
     file = None if report is None else report / f"{stem}.json"
     runs = results.load(file, cells) if file is not None and file.exists() else {}
     runs |= {cell: records for cell in cells if (records := finished(cell, out)) is not None}
@@ -168,10 +175,11 @@ def run_study(
         plan.unlink()
     for grid in grids(cells, runs):
         display.grid(grid)
+    for note in results.notes(cells):
+        display.say(f"note: {note}")
     if report is not None and file is not None:
         report.mkdir(parents=True, exist_ok=True)
         results.save(file, cells, runs)
-        command = "feddc " + " ".join(sys.argv[1:])
         display.say(f"page: {results.page(report, stem, cells, runs, command)}")
     elif runs:
         for _, name in results.pictures(out, stem, cells, runs):

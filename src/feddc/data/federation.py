@@ -74,7 +74,8 @@ class Federation:
         """A federation from arrays or tensors.
 
         Say who holds what in one of three ways: ``sizes`` (consecutive runs of samples), ``clients=[index arrays]``,
-        or a number of ``clients`` and a ``split`` such as ``"dirichlet:0.3"``. ``y`` holds class numbers from 0.
+        or a number of ``clients`` and a ``split`` such as ``"dirichlet:0.3"``. ``y`` holds class numbers from 0. The
+        numbers in ``x`` are taken as they are: scale images to about 0..1 yourself.
         """
         train = _samples(x, y, "training")
         held_out = None if test is None else _aligned(*_samples(*test, "test"))
@@ -86,8 +87,8 @@ class Federation:
         if sizes is not None:
             rows = _runs(np.asarray(sizes), len(labels))
         else:
-            if isinstance(clients, int):
-                indices = split_indices(split, labels, clients, np.random.default_rng([seed, 0xDA7A]))
+            if isinstance(clients, int | np.integer):
+                indices = split_indices(split, labels, int(clients), np.random.default_rng([seed, 0xDA7A]))
             else:
                 indices = [_index_array(i, each) for i, each in enumerate(clients or [])]
             check_indices(indices, len(labels))
@@ -197,7 +198,7 @@ def _materialise(dataset: Any) -> Samples:
     pairs = [dataset[i] for i in range(len(dataset))]
     try:
         x = torch.stack([torch.as_tensor(np.asarray(sample)) for sample, _ in pairs])
-        y = torch.tensor([int(label) for _, label in pairs])
+        y = torch.tensor([label for _, label in pairs])
     except (TypeError, ValueError, RuntimeError) as error:
         raise DataError(f"a dataset must give (sample, label) pairs of equal shape: {error}") from None
     return x, y

@@ -71,7 +71,7 @@ class Dirichlet:
 
 @dataclass(frozen=True)
 class Pathological:
-    """Each client has samples of at most k classes."""
+    """Each client has samples of at most k classes; sizes are only roughly equal, as the classes allow."""
 
     k: int = 2
 
@@ -170,7 +170,8 @@ def check_indices(clients: Sequence[Indices], samples: int) -> None:
         if len(indices) == 0:
             raise DataError(f"client {i} is empty: every client needs at least one sample")
         if indices.min() < 0 or indices.max() >= samples:
-            raise DataError(f"client {i} has sample {indices.max()}, outside 0..{samples - 1}")
+            wrong = indices.min() if indices.min() < 0 else indices.max()
+            raise DataError(f"client {i} has sample {wrong}, outside 0..{samples - 1}")
         twice = indices[owner[indices] >= 0]
         if len(twice) or len(np.unique(indices)) < len(indices):
             raise DataError(f"client {i} holds a sample that is already taken: each sample belongs to one client only")

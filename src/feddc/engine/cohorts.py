@@ -86,7 +86,10 @@ def make_cohorts(
     given = [participation is not None, cohort_size is not None, cohorts is not None]
     check(sum(given) <= 1, "give only one of participation, cohort_size and cohorts")
     if cohorts is not None:
-        mask = np.asarray(cohorts)
+        try:
+            mask = np.asarray(cohorts)
+        except ValueError:  # rows of different length
+            raise ConfigError(f"cohorts must be a mask of shape ({rounds} rounds, {clients} clients)") from None
         if mask.ndim != 2 or mask.shape[0] < rounds or mask.shape[1] != clients:
             raise ConfigError(f"cohorts must be a mask of shape ({rounds} rounds, {clients} clients), not {mask.shape}")
         if not np.isin(mask, (0, 1)).all():

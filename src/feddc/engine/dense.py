@@ -34,8 +34,9 @@ def dense_layers(module: nn.Module) -> list[Layer] | None:
     relu = [part for part in parts[1::2] if type(part) is nn.ReLU]
     alternating = len(parts) == len(linear) + len(relu) == 2 * len(linear) - 1
     parameters = list(module.parameters())
-    # A layer used twice, frozen, or changed by a hook is left to autograd.
-    plain = len(set(map(id, linear))) == len(linear) and all(p.requires_grad for p in parameters)
+    # A layer or weight used twice, frozen, or changed by a hook is left to autograd.
+    unshared = len(parameters) == sum(1 + (each.bias is not None) for each in linear)
+    plain = unshared and all(p.requires_grad for p in parameters)
     hooked = any(part._forward_hooks or part._forward_pre_hooks or part._backward_hooks for part in [module, *parts])
     if not alternating or not plain or hooked:
         return None

@@ -184,7 +184,7 @@ def local_sgd(
     linear, prox = correction.linear, float(correction.prox)
     shrink = 1 - lr * (training.weight_decay + float(correction.decay))
     add_gradient = gradient_of(model)
-    model.module.train()
+    model.train()
     one, row = params.new_ones(1), params.unsqueeze(0)
     for x, y in samples:
         if linear is None:

@@ -51,7 +51,7 @@ class Result:
 
     records: tuple[Record, ...]
     model: nn.Module
-    """The module with the trained weights."""
+    """The module with the trained weights, in evaluation mode."""
 
     @property
     def best_accuracy(self) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import inspect
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, get_args
@@ -92,7 +93,7 @@ def train(algorithm: Algorithm, model: nn.Module, federation: Federation, **opti
     """Run a simulation to its end; the arguments are those of ``simulate``."""
     simulation = Simulation(algorithm, model, federation, **options)
     records = tuple(simulation.run())
-    return Result(records, simulation.module())
+    return Result(records, simulation.module().eval())
 
 
 class Simulation:
@@ -130,6 +131,14 @@ class Simulation:
         check(dropout < 1, "dropout must be below 1: with 1 nobody would ever answer")
         known = get_args(OnBadUpdate)
         check(on_bad_update in known, f"on_bad_update must be one of {', '.join(known)}, not {on_bad_update!r}")
+        good = hasattr(algorithm, "aggregate") and not inspect.isclass(algorithm)
+        check(good, f"algorithm must be a method object, its class called with its options, not {algorithm!r}")
+        check(
+            isinstance(federation, Federation),
+            f"federation must be a feddc.Federation, not {type(federation).__name__}",
+        )
+        good = training is None or isinstance(training, LocalTraining)
+        check(good, f"training must be a feddc.LocalTraining, not {type(training).__name__}")
         check_fits(model, federation)
         self.dropout, self.on_bad_update = dropout, on_bad_update
         self.algorithm, self.federation, self.rounds = algorithm, federation, rounds
@@ -239,6 +248,7 @@ def check_fits(model: nn.Module, federation: Federation) -> None:
     except Exception as error:  # whatever the user's module raises, it does not fit
         reason = str(error).strip().partition("\n")[0]
         raise ConfigError(f"the model does not accept samples of shape {tuple(sample.shape[1:])}: {reason}") from error
-    shape = tuple(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
-    fits = isinstance(out, torch.Tensor) and out.ndim == 2 and out.shape[1] >= federation.classes
+    check(isinstance(out, torch.Tensor), f"the model must give one tensor of class scores, not a {type(out).__name__}")
+    shape = tuple(out.shape)
+    fits = out.ndim == 2 and out.shape[1] >= federation.classes
     check(fits, f"the model's output for 2 samples has shape {shape}, but the data has {federation.classes} classes")

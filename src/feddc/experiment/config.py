@@ -136,7 +136,7 @@ def full_method(text: str, data: str, shorthands: Mapping[str, float]) -> str:
     extra = {key: value for key, value in (usual | dict(shorthands)).items() if key in known and key not in written}
     if any("=" not in part for part in parts):
         extra = {}  # a positional option, as in feddc:0.1, says it already
-    return ":".join([name, *parts, *(f"{key}={value:g}" for key, value in extra.items())])
+    return ":".join([name, *parts, *(f"{key}={value}" for key, value in extra.items())])
 
 
 def read_toml(path: Path, known: Mapping[str, Any]) -> dict[str, Any]:
@@ -194,6 +194,7 @@ def _typed(key: str, value: Any) -> Any:
     if key not in FIELDS:
         raise unknown("key", key, [*FIELDS, *SHORTHANDS])
     kind = _TYPES[key]
+    check(value != "", f"{key} must not be empty")
     if isinstance(value, str):
         return specs.convert(key, kind, value)
     if isinstance(value, int) and not isinstance(value, bool) and float in (kind, *typing.get_args(kind)):

@@ -21,6 +21,10 @@ INTRODUCTION_SECONDS = 45
 """A round does not wait longer than this for a node to say who it is: one that is gone is listed for about a minute."""
 
 
+SETTLE_SECONDS = 30
+"""How long a run that continues waits for everybody: after a restart of the SuperLink, nodes come back one by one."""
+
+
 class RefusedError(Exception):
     """An answer that is not used, and why."""
 
@@ -40,16 +44,20 @@ class Members:
         self._asked: dict[str, tuple[int, float]] = {}  # message id: node, and when it was asked who it is
         self._known: set[int] = set()  # nodes that were asked
 
-    def gather(self, wanted: Sequence[int], least: int) -> list[int]:
-        """Those of ``wanted`` that are connected, at least ``least``; RunError if they do not come in time."""
+    def gather(self, wanted: Sequence[int], least: int, settle: float = 0.0) -> list[int]:
+        """Those of ``wanted`` that are connected, at least ``least``; RunError if they do not come in time.
+
+        Fewer than all are only taken after ``settle`` seconds, in which the others may connect.
+        """
         began, said = time.monotonic(), False
         for pause in pauses():
             self._refresh()
             here = [client for client in wanted if client in self.nodes]
             unsure = any(time.monotonic() - when < INTRODUCTION_SECONDS for _, when in self._asked.values())
-            if len(here) == len(wanted) or (len(here) >= least and not unsure):
+            waited = time.monotonic() - began
+            if len(here) == len(wanted) or (len(here) >= least and waited >= settle and not unsure):
                 return here
-            if time.monotonic() - began > self.wait:
+            if waited > self.wait:
                 missing = ", ".join(str(client) for client in wanted if client not in self.nodes)
                 raise RunError(
                     f"{len(here)} of {len(wanted)} clients were connected after {self.wait:g} seconds, but at least "
@@ -69,14 +77,13 @@ class Members:
         The other answers wait at the SuperLink until their turn: the order of a sum is that of a simulation, and the
         server holds one client's answer at a time.
         """
-        messages = [
-            Message(to_records(packet), self.nodes[client], MessageType.TRAIN, group_id=str(round), ttl=within)
-            for client, packet in questions.items()
-        ]
+        ids = {}
+        for client, packet in questions.items():  # one by one: a message holds a copy of the model
+            content = to_records(packet)
+            message = Message(content, self.nodes[client], MessageType.TRAIN, group_id=str(round), ttl=within)
+            [ids[client]] = self.grid.push_messages([message])
         deadline = time.monotonic() + within
-        ids = list(self.grid.push_messages(messages))
-        del messages
-        for client, id in zip(questions, ids, strict=True):
+        for client, id in ids.items():
             yield client, self._answer(id, deadline, within)
 
     def _answer(self, id: str, deadline: float, within: float) -> Packet | RefusedError:
@@ -93,11 +100,12 @@ class Members:
         self.nodes = {client: node for client, node in self.nodes.items() if node in online}
         self._known &= online
         self._asked = {id: asked for id, asked in self._asked.items() if asked[0] in online}
-        new = sorted(online - self._known)
-        question = to_records(Packet({"ask": "who"}))
-        ids = self.grid.push_messages([Message(question, node, MessageType.QUERY) for node in new])
-        self._asked |= {id: (node, time.monotonic()) for node, id in zip(new, ids, strict=True) if id}
-        self._known |= set(new)
+        for node in sorted(online - self._known):
+            question = Message(to_records(Packet({"ask": "who"})), node, MessageType.QUERY)
+            [id] = self.grid.push_messages([question])
+            if id:  # else it is asked again at the next look
+                self._asked[id] = node, time.monotonic()
+                self._known.add(node)
         if self._asked:
             for message in self.grid.pull_messages(list(self._asked)):
                 node, _ = self._asked.pop(message.metadata.reply_to_message_id)
@@ -137,7 +145,7 @@ def read(message: Message) -> Packet | RefusedError:
 
 
 def pauses() -> Iterator[float]:
-    """Seconds to wait between looks, for ever: a tenth of the time waited so far, between 0.05 and 3."""
+    """Seconds to wait between looks, for ever: a tenth of the time waited so far, between 0.2 and 3."""
     began = time.monotonic()
     while True:
-        yield min(max(0.05, (time.monotonic() - began) / 10), 3.0)
+        yield min(max(0.2, (time.monotonic() - began) / 10), 3.0)

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from ..errors import DataError
 
 ARRAYS, CONFIG = "arrays", "config"
-KINDS = ("float32", "int64")
-"""The array types that are sent: vectors of the model, and counters among its buffers."""
 
 
 class Packet(NamedTuple):

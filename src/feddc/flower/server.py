@@ -31,7 +31,7 @@ from ..errors import DataError, DivergedError, RunError
 from ..models import FlatModel, module_with
 from ..types import Cohort
 from .checkpoint import Checkpoint
-from .members import Members, RefusedError, SilentError
+from .members import SETTLE_SECONDS, Members, RefusedError, SilentError
 from .packets import Packet
 from .references import Reference, find, reference
 from .settings import Settings, method_config, override, training_config
@@ -102,8 +102,9 @@ class Coordinator:
             log(INFO, "feddc: all %s rounds were run before: ask for more rounds to go on", settings.rounds)
             return
         self.checkpoint.drop_records_after(progress.round)
-        if not begun:  # everyone's number of samples is needed once; after that a round goes on without some
-            self.members.gather(range(settings.clients), settings.clients)
+        # Everyone's number of samples is needed once; after that a round goes on without some.
+        needed, settle = (settings.least, min(SETTLE_SECONDS, settings.wait)) if begun else (settings.clients, 0)
+        self.members.gather(range(settings.clients), min(needed, settings.clients), settle)
         sizes = np.array([progress.samples[client] for client in range(settings.clients)], dtype=np.int64)
         self.weights = sample_weights(sizes)
         self.steps = settings.training.nominal_steps(sizes)

@@ -37,7 +37,7 @@ class Settings:
     evaluate_every: int = 1
     least: int = 1
     wait: float = 600.0
-    answer_within: float = 3600.0
+    answer_within: float = 600.0
     folder: str | None = None
     training: LocalTraining = LocalTraining()
 

@@ -44,9 +44,12 @@ def main(setup: str) -> None:
 
 
 def _client(spec: list[Any]) -> TrainingClient:
+    import torch
+
     from .training import ClientSpec, TrainingClient
 
     load_client, model, methods, node, folder = spec
+    torch.set_num_threads(int(dict(node).get("threads", 1)))  # several trainers on one machine would get in their way
     return TrainingClient(ClientSpec(load_client, model, tuple(methods), tuple((k, v) for k, v in node), folder))
 
 
@@ -55,6 +58,8 @@ def _end_with(node: int, sock: Path) -> None:
     while _alive(node) and sock.exists():
         time.sleep(0.5)
     sock.unlink(missing_ok=True)
+    if not _alive(node):  # nobody will start another
+        sock.with_name(sock.name.partition(".")[0] + ".lock").unlink(missing_ok=True)
     os._exit(0)
 
 

@@ -28,7 +28,7 @@ class FlatModel:
 
     Writing into ``params`` changes the module, and ``backward`` fills ``grads``: a step of SGD is vector arithmetic.
     The order is that of ``module.parameters()``; frozen parameters (``requires_grad=False``) stay in the module and are
-    not part of the vector.
+    not part of the vector. A BatchNorm with frozen parameters keeps its statistics, too.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -49,9 +49,18 @@ class FlatModel:
             p.data = self.params[start:stop].view_as(p)
             p.grad = self.grads[start:stop].view_as(p)
             start = stop
-        buffers = list(self.module.buffers())
+        norms = [m for m in self.module.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+        self._frozen = [m for m in norms if m.affine and not any(p.requires_grad for p in m.parameters())]
+        still = {id(b) for m in self._frozen for b in m.buffers()}
+        buffers = [b for b in self.module.buffers() if id(b) not in still]
         self._floats = [b for b in buffers if b.is_floating_point()]
         self._ints = [b for b in buffers if not b.is_floating_point()]
+
+    def train(self) -> None:
+        """Training mode, for all but frozen BatchNorms."""
+        self.module.train()
+        for norm in self._frozen:
+            norm.eval()
 
     @torch.no_grad()
     def load(self, params: Vector, buffers: Buffers) -> None:

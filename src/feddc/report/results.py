@@ -35,11 +35,16 @@ def page(folder: Path, stem: str, cells: Sequence[Cell], runs: Mapping[Cell, Seq
     """Write ``stem.md`` with the tables, a picture for each group that was run, and the notes on misprints."""
     parts = [f"# {stem}\n", f"Made by `{command}` from `{stem}.json`.\n"]
     parts += [markdown(grid) for grid in grids(cells, runs)]
-    for name in dict.fromkeys(cell.config.data.partition(":")[0] for cell in cells):
-        parts += [f"- The paper: {note}.\n" for note in MISPRINTS.get(name, [])]
+    parts += [f"- {note}.\n" for note in notes(cells)]
     parts += [f"![{title}]({file})\n" for title, file in pictures(folder, stem, cells, runs)]
     write_whole(folder / f"{stem}.md", "\n".join(parts))
     return folder / f"{stem}.md"
+
+
+def notes(cells: Sequence[Cell]) -> list[str]:
+    """Where the paper contradicts itself on what these cells compare with."""
+    names = dict.fromkeys(cell.config.data.partition(":")[0] for cell in cells if any(cell.published))
+    return [f"the paper: {note}" for name in names for note in MISPRINTS.get(name, [])]
 
 
 def pictures(
@@ -49,13 +54,25 @@ def pictures(
     made = []
     for place in dict.fromkeys((cell.group, cell.column) for cell in cells if cell in runs):
         members = [cell for cell in cells if (cell.group, cell.column) == place and cell in runs]
-        several = len({cell.config.seed for cell in members}) > 1
-        lines = [(f"{cell.row}, seed {cell.config.seed}" if several else cell.row, runs[cell]) for cell in members]
-        title = f"{place[0]}, {place[1]}"
+        rows = dict.fromkeys(cell.row for cell in members)
+        lines = [(row, mean_curve([runs[cell] for cell in members if cell.row == row])) for row in rows]
+        seeds = len({cell.config.seed for cell in members})
+        title = f"{place[0]}, {place[1]}" + (f", mean of {seeds} seeds" if seeds > 1 else "")
         file = "".join(c if c.isalnum() else "-" for c in f"{stem}-{title}").replace("--", "-").strip("-") + ".png"
         convergence(lines, members[0].config.target, title, folder / file)
         made.append((title, file))
     return made
+
+
+def mean_curve(runs: Sequence[Sequence[Record]]) -> list[Record]:
+    """The runs of several seeds as one: mean accuracy and bytes of every round that all of them have."""
+    curve = []
+    for rounds in zip(*runs, strict=False):
+        known = [record.accuracy for record in rounds if record.accuracy is not None]
+        accuracy = sum(known) / len(known) if len(known) == len(rounds) else None
+        moved = sum(record.bytes_up + record.bytes_down for record in rounds) // len(rounds)
+        curve.append(Record(rounds[0].round, accuracy, None, (), moved, 0, 0.0))
+    return curve
 
 
 def _pack(cell: Cell, records: Sequence[Record]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from statistics import mean
+from statistics import mean, median
 
 from ..algorithms import METHODS
 from ..engine.records import best_accuracy, rounds_to
@@ -62,10 +62,10 @@ class Line:
         return found
 
     def round_cost(self) -> tuple[float, float]:
-        """Bytes and seconds of a round, for each client that took part: cohorts differ in size."""
+        """Bytes and (median) seconds of a round, for each client that took part: cohorts differ in size."""
         records = [record for run in self.runs for record in run.records]
-        clients = sum(len(r.participants) for r in records)
-        return sum(r.bytes_up + r.bytes_down for r in records) / clients, sum(r.seconds for r in records) / clients
+        moved = sum(r.bytes_up + r.bytes_down for r in records) / max(1, sum(len(r.participants) for r in records))
+        return moved, median(r.seconds / max(1, len(r.participants)) for r in records)
 
     def mean_cost_to(self, target: float) -> tuple[float, float, float] | None:
         """The same, over seeds; None unless every seed got there."""

@@ -165,7 +165,7 @@ def check_rows(job: Job) -> None:
             reason = str(error).strip().partition("\n")[0]
             raise ConfigError(f"torch.func cannot train the model in rows: {reason}") from error
         before = [each.clone() for each in plain.module.buffers()]
-        plain.module.train()
+        plain.train()
         for length, row in zip(lengths, found, strict=True):
             plain.grads.zero_()
             gradient_of(plain)(x[: int(length)], y[: int(length)])

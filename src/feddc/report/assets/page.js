@@ -167,9 +167,11 @@ addEventListener("DOMContentLoaded", () => {
   addEventListener("beforeprint", () => {
     before = theme();
     setTheme("light");
+    document.documentElement.classList.add("printing");  // the figures are drawn as wide as the paper
     for (const panel of all("[role=tabpanel]")) panel.hidden = false;
+    for (const plot of all(".js-plotly-plot")) Plotly.purge(plot);
     for (const tab of all("[role=tab]")) draw(tab.getAttribute("aria-controls"));
   });
-  addEventListener("afterprint", () => { setTheme(before); showTab(state.tab); });
+  addEventListener("afterprint", () => { document.documentElement.classList.remove("printing"); all(".js-plotly-plot").forEach(Plotly.purge); setTheme(before); showTab(state.tab); });
   document.body.dataset.ready = "yes";  // whoever drives the page from outside can wait for this
 });
