@@ -95,7 +95,8 @@ def train_client(job: Job, model: FlatModel, client: int, start: Start, correcti
     """Train ``model`` in place as ``client`` would in this round; ``correction`` is that client's row."""
     model.load(start.model, start.buffers)
     with torch.random.fork_rng(devices=[]):  # dropout and the like are keyed too
-        torch.manual_seed(int(generator(job.seed, "torch", start.round, client).integers(2**63)))
+        # Not torch.manual_seed: without a GPU it keeps a traceback of every call for the day one appears.
+        torch.default_generator.manual_seed(int(generator(job.seed, "torch", start.round, client).integers(2**63)))
         samples = client_batches(job, start.round, client, model.params.dtype)
         local_sgd(model, samples, correction, job.training, job.training.lr_in(start.round))
 
