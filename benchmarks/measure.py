@@ -9,13 +9,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 
 import feddc
-from feddc.engine.executors import Executor, Trained
+from feddc.engine.executors import Executor, Parts, Workers
 from feddc.engine.local import Evaluation, Start, plan
 
 from . import plain
@@ -55,11 +56,15 @@ class Timed:
     def __init__(self, executor: Executor) -> None:
         self.executor, self.training, self.evaluation = executor, 0.0, 0.0
 
-    def train(self, clients: Sequence[int], start: Start, correct: Any) -> Trained:
+    def train(self, clients: Sequence[int], start: Start, correct: Any) -> Parts:
         began = time.perf_counter()
-        trained = self.executor.train(clients, start, correct)
-        self.training += time.perf_counter() - began
-        return trained
+        with closing(self.executor.train(clients, start, correct)) as parts:
+            for part in parts:
+                there = time.perf_counter()
+                self.training += there - began
+                yield part
+                # Workers go on while the part is worked on: training lasts until the last one is there.
+                began = there if isinstance(self.executor, Workers) else time.perf_counter()
 
     def evaluate(self, start: Start) -> Evaluation | None:
         began = time.perf_counter()

@@ -1,15 +1,14 @@
-"""FedDC's local training as a plain PyTorch program writes it, and as the authors' does.
+"""FedDC's local training as a plain PyTorch program writes it: step by step what the authors' published code does.
 
-Every client has a model copy, an optimiser and a DataLoader over samples that Python fetches one by one, as tensors
-(images to be augmented as arrays, with labels as floats, which the loop turns into whole numbers); the parameters are
-put together one by one in every step, and the penalty and the gradient correction are terms of the loss, so that
-autograd goes through every parameter twice more.
+Every client has a model copy, an optimiser, a scheduler and a DataLoader over samples that Python fetches one by one,
+as tensors, images to be augmented as arrays; labels are floats that the loop turns into whole numbers. In every step
+the parameters are put together one by one, the penalty and the gradient correction are terms of the loss, so that
+autograd goes through every parameter twice more, and the loss is read.
 """
 
 from __future__ import annotations
 
 import copy
-import random
 import time
 from typing import Any
 
@@ -28,22 +27,24 @@ class Samples(Dataset[tuple[Any, Tensor]]):
     """One client's samples, each augmented when it is fetched."""
 
     def __init__(self, x: Tensor, y: Tensor, augment: bool) -> None:
-        self.x, self.y, self.augment = x.numpy() if augment else x, y.float(), augment
+        self.x, self.y, self.augment = x.numpy() if augment else x.clone(), y.float(), augment
 
     def __len__(self) -> int:
         return len(self.y)
 
     def __getitem__(self, i: int) -> tuple[Any, Tensor]:
-        sample = self.x[i]
+        sample: Any = self.x[i]
         if self.augment:
-            if random.random() < 0.5:
-                sample = np.flip(sample, axis=2)
-            if random.random() < 0.5:
-                _, height, width = sample.shape
-                padded = np.pad(sample, ((0, 0), (4, 4), (4, 4)))
-                top, left = random.randint(0, 8), random.randint(0, 8)
+            if np.random.rand() > 0.5:
+                sample = np.flip(sample, axis=2).copy()
+            if np.random.rand() > 0.5:
+                channels, height, width = sample.shape
+                padded = np.zeros((channels, height + 8, width + 8)).astype(np.float32)
+                padded[:, 4:-4, 4:-4] = sample
+                top, left = np.random.randint(9, size=2)
                 sample = padded[:, top : top + height, left : left + width]
-            sample = np.ascontiguousarray(sample)
+            # To height, width, channels and back, as torchvision's ToTensor wants and does.
+            sample = torch.from_numpy(np.moveaxis(sample, 0, -1)).permute(2, 0, 1).contiguous()
         return sample, self.y[i]
 
 
@@ -66,8 +67,9 @@ def train_client(workload: Workload, client: int) -> int:
     optimizer = torch.optim.SGD(model.parameters(), lr=training.lr, weight_decay=training.weight_decay)
     x, y = federation.client_samples(client)
     loader = DataLoader(Samples(x, y, federation.augment is not None), batch_size=training.batch_size, shuffle=True)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=1)
     model.train()
-    steps = 0
+    steps, total = 0, 0.0
     for _ in range(training.epochs):
         for batch, labels in loader:
             loss = F.cross_entropy(model(batch), labels.reshape(-1).long(), reduction="sum") / len(labels)
@@ -82,5 +84,7 @@ def train_client(workload: Workload, client: int) -> int:
             if training.clip_norm is not None:
                 torch.nn.utils.clip_grad_norm_(model.parameters(), training.clip_norm)
             optimizer.step()
+            total += loss.item() * len(labels)
             steps += 1
+        scheduler.step()
     return steps

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import feddc
-from feddc.engine.executors import Trained
+from feddc.engine.executors import Parts, Trained
 from feddc.models import Buffers
 from tests.conftest import FAST, make_federation
 
@@ -30,7 +30,12 @@ def make(algorithm: Any, **options: Any) -> feddc.Simulation:
 def poison(simulation: feddc.Simulation, spoil: Callable[[Sequence[int], Trained], Trained]) -> None:
     """Let clients come back with something else than what they trained."""
     train = simulation.executor.train
-    simulation.executor.train = lambda clients, *rest: spoil(clients, train(clients, *rest))  # type: ignore[method-assign]
+
+    def spoilt(clients: Sequence[int], *rest: Any) -> Parts:
+        [trained] = train(clients, *rest)  # a model so small that its rows are one part
+        yield spoil(clients, trained)
+
+    simulation.executor.train = spoilt  # type: ignore[method-assign]
 
 
 def setting(bad: dict[int, float]) -> Callable[[Sequence[int], Trained], Trained]:

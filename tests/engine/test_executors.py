@@ -67,8 +67,8 @@ def rows(correction: Correction, which: list[int]) -> Correction:
 
 
 def outcome(executor: Executor, clients: list[int], begin: Start, correction: Correction) -> list[torch.Tensor]:
-    trained = executor.train(clients, begin, lambda some: rows(correction, [clients.index(c) for c in some]))
-    return [trained.params.clone(), trained.buffers.floats.clone(), trained.buffers.ints.clone()]
+    found = list(executor.train(clients, begin, lambda some: rows(correction, [clients.index(c) for c in some])))
+    return [torch.cat(column) for column in zip(*((part.params, *part.buffers) for part in found), strict=True)]
 
 
 def records_of(executor: str, algorithm: object, **options: object) -> tuple[list[feddc.Record], torch.Tensor]:
@@ -102,6 +102,32 @@ def test_workers_give_the_bits_of_in_process(workers: Workers, which: int) -> No
     for got, want in zip(outcome(workers, [0, 1, 3, 4], begin, correction), expected, strict=True):
         assert torch.equal(got, want)
     assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_parts_come_in_order_whoever_is_done_first(
+    workers: Workers, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = start(workers.job.module)
+    monkeypatch.setattr("feddc.engine.executors.base.PART_BYTES", rows * begin.model.nbytes)
+    clients = [2, 0, 4, 3, 1]  # not longest first
+    plain = list(InProcess(workers.job).train(clients, begin, lambda _: Correction()))
+    spread = list(workers.train(clients, begin, lambda _: Correction()))
+    assert [len(part.params) for part in plain] == ([1] * 5 if rows == 1 else [2, 2, 1])
+    for want, got in zip(plain, spread, strict=True):
+        assert torch.equal(want.params, got.params)
+        assert all(map(torch.equal, want.buffers, got.buffers))
+
+
+def test_a_round_left_half_way_does_not_spoil_the_next(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = start(workers.job.module)
+    monkeypatch.setattr("feddc.engine.executors.base.PART_BYTES", 1)
+    clients = [0, 1, 2, 3, 4]
+    left = workers.train(clients, begin, lambda _: Correction(linear=torch.ones(1, begin.model.numel())))
+    next(left)
+    left.close()
+    expected = outcome(InProcess(workers.job), clients, begin, Correction())
+    assert all(map(torch.equal, outcome(workers, clients, begin, Correction()), expected))
 
 
 def test_workers_evaluate_to_the_same_bits(workers: Workers) -> None:

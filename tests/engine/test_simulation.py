@@ -137,7 +137,7 @@ def test_batch_norm_is_averaged_as_fedavg_would(federation: feddc.Federation) ->
     assert int(norm.num_batches_tracked) == 6 * 2 * 4  # rounds × epochs × batches of the largest client
     assert norm.running_mean.abs().sum() > 0
     one_round = feddc.Simulation(feddc.FedAvg(), model, federation, rounds=1, training=FAST)
-    trained = one_round.executor.train(
+    [trained] = one_round.executor.train(
         range(5),
         feddc.engine.simulation.Start(1, one_round.server.model, one_round.buffers),
         lambda _: feddc.Correction(),

@@ -75,7 +75,7 @@ def test_a_killed_worker_stops_the_run_with_one_sentence_and_leaves_nobody() -> 
     with pytest.raises(
         feddc.WorkerError, match=r"^worker process \d+ was killed by SIGKILL while it trained client \d in round 2; "
     ):
-        executor.train([0, 1, 2, 3], start(module), lambda _: Correction())
+        list(executor.train([0, 1, 2, 3], start(module), lambda _: Correction()))
     assert not any(map(alive, pids))
 
 
@@ -123,7 +123,7 @@ def test_an_exception_of_the_users_code_is_reported() -> None:
     module = nn.Sequential(nn.Embedding(11, 4), nn.Flatten())
     executor = Workers(job(module, x), 2)
     with pytest.raises(feddc.WorkerError, match="failed while it trained client 1 in round 2: IndexError: ") as error:
-        executor.train([0, 1], start(module), lambda _: Correction())
+        list(executor.train([0, 1], start(module), lambda _: Correction()))
     assert "Traceback" in error.value.__notes__[0]
 
 
@@ -131,7 +131,7 @@ def test_errors_of_our_own_keep_their_class() -> None:
     module = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
     executor = Workers(job(module, np.zeros((4, 3))), 2)
     with pytest.raises(feddc.DataError, match="BatchNorm"):
-        executor.train([0], start(module), lambda _: Correction())
+        list(executor.train([0], start(module), lambda _: Correction()))
 
 
 def test_a_model_that_cannot_be_sent_runs_in_process() -> None:

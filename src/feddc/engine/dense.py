@@ -2,8 +2,8 @@
 
 For ``Linear`` layers with ``ReLU`` between them, forward and backward are a handful of matrix products. Writing them by
 hand saves what autograd spends on a graph per step, writes gradients straight into flat rows, and takes many clients at
-once: parameters and gradients are rows (K, P), a batch is (K, B, D). The SGD kernel uses it with K = 1, the
-vectorised executor with a whole cohort.
+once: parameters and gradients are then rows (K, P), and a batch is (K, B, D). The SGD kernel uses it for one client,
+the vectorised executor for a whole cohort.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-
-from ..types import Rows
 
 
 class Layer(NamedTuple):
@@ -44,50 +42,58 @@ def dense_layers(module: nn.Module) -> list[Layer] | None:
 
 
 class DenseGradient:
-    """Adds to ``grads`` (K, P) the gradient of each client's mean cross-entropy at its row of ``params``."""
+    """Adds to ``grads`` the gradient of the mean cross-entropy at ``params``: vectors (P,), or rows (K, P)."""
 
-    def __init__(self, layers: Sequence[Layer], params: Rows, grads: Rows) -> None:
-        self._layers = list(zip(_views(layers, params), _views(layers, grads), strict=True))
-        self._minus_one = -torch.ones(1, 1, 1, dtype=params.dtype, device=params.device)
+    def __init__(self, layers: Sequence[Layer], params: Tensor, grads: Tensor) -> None:
+        *self._inner, self._last = zip(_views(layers, params), _views(layers, grads), strict=True)
+        self._ones = params.new_ones(*params.shape[:-1], 1, 0)
 
     def __call__(self, x: Tensor, y: Tensor, share: Tensor | float) -> None:
-        """``x`` (K, B, …), ``y`` (K, B); ``share`` is what a sample counts for: 1/B, or (K, B), 0 for padding."""
-        hidden = [x.flatten(2)]
-        for (weight, bias), _ in self._layers:
-            out = _affine(hidden[-1], weight.transpose(1, 2), bias)  # (K, B, outputs)
-            hidden.append(out.relu_() if len(hidden) < len(self._layers) else out)
-        delta = torch.softmax(hidden.pop(), dim=2)  # ∂loss/∂logits = softmax − one-hot label
-        delta.scatter_add_(2, y.unsqueeze(2), self._minus_one.expand(*y.shape, 1))
-        delta.mul_(share.unsqueeze(2) if isinstance(share, Tensor) else share)
-        for ((weight, _), (weight_grad, bias_grad)), inputs in zip(self._layers[::-1], hidden[::-1], strict=True):
-            _add_product(weight_grad, delta.transpose(1, 2), inputs)
+        """``x`` ([K,] B, …), ``y`` ([K,] B); ``share`` is what a sample counts for: 1/B, or like y, 0 for padding."""
+        labels, hidden = y.unsqueeze(-2), [x.flatten(y.ndim)]
+        if self._ones.shape != labels.shape:
+            self._ones = self._ones.new_ones(labels.shape)  # ([K,] 1, B)
+            self._minus_ones = -self._ones
+        for (weight, bias), _ in self._inner:
+            hidden.append(_affine(bias, hidden[-1], weight.mT).relu_())  # (B, outputs)
+        (weight, bias), _ = self._last
+        # With the classes first: a softmax over a few numbers that lie side by side is slow.
+        delta = torch.softmax(_affine(None if bias is None else bias.mT, weight, hidden[-1].mT), dim=-2)
+        delta.scatter_add_(-2, labels, self._minus_ones)  # ∂loss/∂logits = softmax − one-hot label
+        delta = delta.mul_(share.unsqueeze(-2) if isinstance(share, Tensor) else share).mT
+        for (weight, _), (weight_grad, bias_grad) in [self._last, *self._inner[::-1]]:
+            inputs = hidden.pop()
+            _add_product(weight_grad, delta.mT, inputs)
             if bias_grad is not None:
-                bias_grad.add_(delta.sum(dim=1, keepdim=True))
-            if inputs is not hidden[0]:
-                delta = torch.ops.aten.threshold_backward(torch.bmm(delta, weight), inputs, 0)
+                _add_product(bias_grad, self._ones, delta)
+            if hidden:
+                delta = torch.ops.aten.threshold_backward(torch.matmul(delta, weight), inputs, 0)
 
 
 Views = list[tuple[Tensor, Tensor | None]]
 
 
-def _views(layers: Sequence[Layer], rows: Rows) -> Views:
+def _views(layers: Sequence[Layer], rows: Tensor) -> Views:
+    """Weights ([K,] outputs, inputs) and biases ([K,] 1, outputs)."""
     views: Views = []
-    start, k = 0, len(rows)
+    start, lead = 0, rows.shape[:-1]
     for inputs, outputs, has_bias in layers:
         middle = start + inputs * outputs
         stop = middle + outputs * has_bias
-        weight = rows[:, start:middle].view(k, outputs, inputs)
-        views.append((weight, rows[:, middle:stop].view(k, 1, outputs) if has_bias else None))
+        weight = rows[..., start:middle].view(*lead, outputs, inputs)
+        views.append((weight, rows[..., middle:stop].view(*lead, 1, outputs) if has_bias else None))
         start = stop
     return views
 
 
-def _affine(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    return torch.bmm(x, weight) if bias is None else torch.baddbmm(bias, x, weight)
+def _affine(bias: Tensor | None, a: Tensor, b: Tensor) -> Tensor:
+    if bias is None:
+        return torch.matmul(a, b)
+    return torch.addmm(bias, a, b) if a.ndim == 2 else torch.baddbmm(bias, a, b)
 
 
 def _add_product(out: Tensor, a: Tensor, b: Tensor) -> None:
-    if len(out) == 1:
-        out.baddbmm_(a, b)
+    if out.ndim == 2:
+        out.addmm_(a, b)
     else:  # rows of several clients have a stride, with which baddbmm_ is slow
         out.add_(torch.bmm(a, b))

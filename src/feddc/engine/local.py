@@ -189,16 +189,14 @@ def local_sgd(
     one, row = params.new_ones(1), params.unsqueeze(0)
     for x, y in samples:
         if linear is None:
-            grads.zero_()
+            torch.mul(params, prox, out=grads)
         else:
-            grads.copy_(linear)
+            torch.add(linear, params, alpha=prox, out=grads)
         add_gradient(x, y)
-        if prox:
-            grads.add_(params, alpha=prox)
         rate = lr
         if training.clip_norm is not None:
             # The same arithmetic as torch.nn.utils.clip_grad_norm_, folded into the step.
-            rate *= min(1.0, training.clip_norm / (float(torch.linalg.vector_norm(grads)) + 1e-6))
+            rate *= min(1.0, training.clip_norm / (math.sqrt(torch.dot(grads, grads)) + 1e-6))
         row.addr_(one, grads, beta=shrink, alpha=-rate)  # shrink·θ − rate·g in one pass over memory
 
 
@@ -206,8 +204,8 @@ def gradient_of(model: FlatModel) -> Callable[[Tensor, Tensor], None]:
     """A function that adds the gradient of the mean cross-entropy of a batch to ``model.grads``."""
     layers = dense_layers(model.module)
     if layers is not None:
-        dense = DenseGradient(layers, model.params.unsqueeze(0), model.grads.unsqueeze(0))
-        return lambda x, y: dense(x.unsqueeze(0), y.unsqueeze(0), 1 / len(y))
+        dense = DenseGradient(layers, model.params, model.grads)
+        return lambda x, y: dense(x, y, 1 / len(y))
 
     def autograd(x: Tensor, y: Tensor) -> None:
         with torch.enable_grad():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import closing
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
@@ -13,15 +14,13 @@ from ..errors import DivergedError
 from ..models import Buffers
 from ..types import Cohort, Correction, LocalResult
 from .drift import DriftMeter
-from .executors import Executor, chunk_size, one_thread
+from .executors import Executor, Trained, chunk_size, one_thread, part_size, parts
 from .local import Start
 from .records import Rejected
 from .screening import bad_rows, misfits
 from .store import ClientStore
 
 OnBadUpdate: TypeAlias = Literal["reject", "stop"]
-CACHED_BYTES = 2 * 2**20
-"""After training, so many bytes of rows are worked on at a time: they stay in cache, and their memory is used again."""
 
 
 class RoundResult(NamedTuple):
@@ -56,7 +55,7 @@ def run_round(
     """
     sent = algorithm.broadcast(server)
     start = Start(round, server.model, buffers)
-    size = max(1, CACHED_BYTES // server.model.nbytes)
+    size = part_size(server.model.nbytes)
     sums, accepted, rejected, up = Sums(), list[int](), list[Rejected](), 0
 
     def refuse(bad: Sequence[Rejected]) -> set[int]:
@@ -68,31 +67,31 @@ def run_round(
     def correct(clients: Sequence[int]) -> Correction:
         return algorithm.correct(sent, store.gather(clients), weights[list(clients)])
 
+    def take(clients: Sequence[int], trained: Trained) -> None:
+        nonlocal up
+        (params, (floats, ints)), weight = trained, weights[clients]  # (k, 1)
+        local = LocalResult(params - server.model, steps, lr)
+        before, delta = store.gather(clients), local.delta
+        upload, state = algorithm.upload(sent, before, local, weight)
+        up += nbytes(upload) + len(clients) * buffers.nbytes
+        if bad := refuse(bad_rows(clients, params, (floats, *upload))):
+            keep = [row for row, client in enumerate(clients) if client not in bad]
+            clients = [clients[row] for row in keep]
+            weight, floats, ints, delta = weight[keep], floats[keep], ints[keep], delta[keep]
+            upload, state, before = (type(each)(*(field[keep] for field in each)) for each in (upload, state, before))
+        if clients:
+            store.scatter(clients, state)
+            sums.add(upload, Buffers(floats, ints), weight)
+            accepted.extend(clients)
+            if meter is not None:
+                meter.add(delta, before)
+
     with one_thread():
         for chunk in parts(cohort, chunk_size(server.model.nbytes)):
-            trained = executor.train(chunk, start, correct)
-            if refuse(misfits(trained, chunk, start)):
-                continue
-            rows = zip(*(parts(each, size) for each in (chunk, trained.params, *trained.buffers)), strict=True)
-            for clients, params, floats, ints in rows:
-                weight = weights[clients]  # (k, 1)
-                local = LocalResult(params - server.model, steps, lr)
-                before, delta = store.gather(clients), local.delta
-                upload, state = algorithm.upload(sent, before, local, weight)
-                up += nbytes(upload) + len(clients) * buffers.nbytes
-                if bad := refuse(bad_rows(clients, params, (floats, *upload))):
-                    keep = [row for row, client in enumerate(clients) if client not in bad]
-                    clients = [clients[row] for row in keep]
-                    weight, floats, ints, delta = weight[keep], floats[keep], ints[keep], delta[keep]
-                    upload, state, before = (
-                        type(each)(*(field[keep] for field in each)) for each in (upload, state, before)
-                    )
-                if clients:
-                    store.scatter(clients, state)
-                    sums.add(upload, Buffers(floats, ints), weight)
-                    accepted.extend(clients)
-                    if meter is not None:
-                        meter.add(delta, before)
+            with closing(executor.train(chunk, start, correct)) as rows:
+                for clients, trained in zip(parts(chunk, size), rows, strict=True):
+                    if not refuse(misfits(trained, clients, start)):
+                        take(clients, trained)
         if accepted:
             mean, mean_weight, buffers = sums.means(len(accepted), buffers)
             server = algorithm.aggregate(server, mean, Cohort(len(accepted) / len(weights), mean_weight))
@@ -100,11 +99,6 @@ def run_round(
             raise DivergedError(method_name(algorithm), round)
     down = len(cohort) * (nbytes(sent) + buffers.nbytes)
     return RoundResult(server, buffers, up, down, tuple(accepted), tuple(rejected))
-
-
-def parts(rows: Any, size: int) -> Iterator[Any]:
-    """A sequence or tensor in parts of at most ``size``."""
-    return (rows[i : i + size] for i in range(0, len(rows), size))
 
 
 def nbytes(state: Any) -> int:

@@ -6,7 +6,7 @@ tolerance. All take their batches from the same keys.
 
 from __future__ import annotations
 
-from .base import Executor, Trained, chunk_size, one_thread
+from .base import Executor, Parts, Trained, chunk_size, one_thread, part_size, parts
 from .choose import NAMES, choose, usable_cores
 from .in_process import InProcess
 from .vectorised import Vectorised
@@ -16,11 +16,14 @@ __all__ = [
     "NAMES",
     "Executor",
     "InProcess",
+    "Parts",
     "Trained",
     "Vectorised",
     "Workers",
     "choose",
     "chunk_size",
     "one_thread",
+    "part_size",
+    "parts",
     "usable_cores",
 ]

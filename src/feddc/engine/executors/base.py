@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import torch
 
@@ -15,6 +15,8 @@ from ..local import Evaluation, Job, Start, evaluate
 
 EVALUATION_BLOCK = 1000
 CHUNK_BYTES = 96 * 2**20
+PART_BYTES = 2 * 2**20
+"""After training, so many bytes of rows are worked on at a time: they stay in cache, and their memory is used again."""
 
 
 class Trained(NamedTuple):
@@ -24,6 +26,7 @@ class Trained(NamedTuple):
     buffers: Buffers
 
 
+Parts: TypeAlias = Generator[Trained, None, None]
 Correct: TypeAlias = Callable[[Sequence[int]], Correction]
 """The correction of these clients, a row each. Asked for when needed: a cohort's need not be held at once."""
 
@@ -31,8 +34,11 @@ Correct: TypeAlias = Callable[[Sequence[int]], Correction]
 class Executor(Protocol):
     """Trains the clients of a cohort from one start, each with its own correction."""
 
-    def train(self, clients: Sequence[int], start: Start, correct: Correct) -> Trained:
-        """Train these clients, at most ``chunk_size`` of them."""
+    def train(self, clients: Sequence[int], start: Start, correct: Correct) -> Parts:
+        """Train these clients, at most ``chunk_size`` of them; their rows in parts of ``part_size``, in this order.
+
+        A part may come while later ones are still being trained. All parts must be taken, or the generator closed.
+        """
         ...
 
     def evaluate(self, start: Start) -> Evaluation | None:
@@ -47,6 +53,23 @@ class Executor(Protocol):
 def chunk_size(row_bytes: int) -> int:
     """How many clients are processed at a time. It depends on the model's size only, so that the bits do not vary."""
     return max(4, CHUNK_BYTES // row_bytes)
+
+
+def part_size(row_bytes: int) -> int:
+    """How many clients' rows are worked on at a time after training. As for chunks, the model's size decides."""
+    return max(1, PART_BYTES // row_bytes)
+
+
+def parts(rows: Any, size: int) -> Iterator[Any]:
+    """A sequence or tensor in parts of at most ``size``."""
+    return (rows[i : i + size] for i in range(0, len(rows), size))
+
+
+def in_parts(trained: Trained) -> Parts:
+    """The rows of clients that are all trained."""
+    size = part_size(trained.params[0].nbytes)
+    for params, floats, ints in zip(*(parts(each, size) for each in (trained.params, *trained.buffers)), strict=True):
+        yield Trained(params, Buffers(floats, ints))
 
 
 def test_blocks(federation: Federation) -> Iterator[slice]:

@@ -8,7 +8,7 @@ import torch
 
 from ...models import Buffers, FlatModel
 from ..local import Evaluation, Job, Start, one_row, train_client
-from .base import Correct, Trained, evaluate_block, one_thread, test_blocks, total
+from .base import Correct, Parts, Trained, evaluate_block, in_parts, one_thread, test_blocks, total
 
 
 class InProcess:
@@ -18,7 +18,7 @@ class InProcess:
         self.job = job
         self.model = FlatModel(job.module)
 
-    def train(self, clients: Sequence[int], start: Start, correct: Correct) -> Trained:
+    def train(self, clients: Sequence[int], start: Start, correct: Correct) -> Parts:
         params = start.model.new_empty(len(clients), start.model.numel())
         buffers: list[Buffers] = []
         with one_thread():
@@ -27,7 +27,7 @@ class InProcess:
                 params[k] = self.model.params
                 buffers.append(self.model.buffers())
         floats, ints = (torch.stack(column) for column in zip(*buffers, strict=True))
-        return Trained(params, Buffers(floats, ints))
+        yield from in_parts(Trained(params, Buffers(floats, ints)))
 
     def evaluate(self, start: Start) -> Evaluation | None:
         self.model.load(start.model, start.buffers)

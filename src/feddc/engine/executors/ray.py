@@ -28,7 +28,7 @@ from ...errors import ConfigError, DataError, WorkerError
 from ...models import Buffers, FlatModel
 from ...types import Correction
 from ..local import Evaluation, Job, Start, one_row, train_client
-from .base import Correct, Trained, evaluate_block, test_blocks, total
+from .base import Correct, Parts, Trained, evaluate_block, in_parts, test_blocks, total
 
 CHUNKS = 4
 """So many chunks of clients for each actor: few enough to cost little, enough for the last ones to be short."""
@@ -62,7 +62,7 @@ class RayExecutor:
         self._starting: dict[Any, Any] = {}  # the promise of each new actor to be ready
         self._open()
 
-    def train(self, clients: Sequence[int], start: Start, correct: Correct) -> Trained:
+    def train(self, clients: Sequence[int], start: Start, correct: Correct) -> Parts:
         longest_first = sorted(range(len(clients)), key=lambda row: -len(self.job.federation.clients[clients[row]]))
         self._open()
         size = max(1, len(clients) // (CHUNKS * self.count))
@@ -81,7 +81,7 @@ class RayExecutor:
         for call, found in self._run(calls()):
             for whole, part in zip((params, floats, ints), found, strict=True):
                 whole[call.rows] = _tensor(part)
-        return Trained(params, Buffers(floats, ints))
+        yield from in_parts(Trained(params, Buffers(floats, ints)))
 
     def evaluate(self, start: Start) -> Evaluation | None:
         self._open()

@@ -24,7 +24,7 @@ from ...types import Correction, Rows
 from ..dense import DenseGradient, dense_layers
 from ..functional import FunctionalGradient
 from ..local import Evaluation, Job, Start, augmentation, gradient_of, plan
-from .base import Correct, Trained, evaluate_block, one_thread, test_blocks, total
+from .base import Correct, Parts, Trained, evaluate_block, in_parts, one_thread, test_blocks, total
 
 GATHER_BYTES = 4 * 2**20
 GROUP = 256  # clients at a time: more of them save no more overhead, and take more memory
@@ -42,14 +42,14 @@ class Vectorised:
         if self._layers is None:
             check_rows(self.job)
 
-    def train(self, clients: Sequence[int], start: Start, correct: Correct) -> Trained:
+    def train(self, clients: Sequence[int], start: Start, correct: Correct) -> Parts:
         params = start.model.new_empty(len(clients), start.model.numel())
         with one_thread():
             for first in range(0, len(clients), GROUP):
                 group = clients[first : first + GROUP]
                 params[first : first + GROUP] = self._train_group(group, start, correct(group))
         floats, ints = (each.expand(len(clients), -1) for each in start.buffers)  # check_rows: training leaves them
-        return Trained(params, Buffers(floats, ints))
+        yield from in_parts(Trained(params, Buffers(floats, ints)))
 
     def evaluate(self, start: Start) -> Evaluation | None:
         self.model.load(start.model, start.buffers)
@@ -78,11 +78,10 @@ class Vectorised:
                 add_gradient = self._gradient(theta, g)
                 first, pull, keep = linear if linear is None else linear[:active], prox[:active], shrink[:active]
             if first is None:
-                g.zero_()
+                torch.mul(theta, pull, out=g)
             else:
-                g.copy_(first)
+                torch.addcmul(first, theta, pull, out=g)
             add_gradient(x, y, share)
-            g.addcmul_(theta, pull)
             if training.clip_norm is not None:
                 g.renorm_(2, 0, training.clip_norm)  # every row to at most this norm
             theta.mul_(keep).sub_(g, alpha=lr)
@@ -137,7 +136,7 @@ def _batches(
     short = (steps.length < size) & working
     counts = (np.arange(size) < steps.length[..., None]) / steps.length[..., None]
     shares = torch.from_numpy(counts).to(x.device, start.model.dtype) if short.any() else None
-    augments = [augmentation(job, start.round, clients[each]) for each in steps.order]
+    augments = [each for client in steps.order if (each := augmentation(job, start.round, clients[client]))]
     # Samples are fetched for several steps at once, as many as fit into a few megabytes.
     ahead = max(1, GATHER_BYTES // (index[0].numel() * x[0].nbytes))
     for step, k in enumerate(steps.active):
@@ -145,9 +144,9 @@ def _batches(
             soon = index[step : step + ahead]
             fetched = x.index_select(0, soon.view(-1)).view(*soon.shape, *x.shape[1:])
         batch = fetched[step % ahead, :k]
-        for row, length, augment in zip(batch, steps.length[step, :k], augments[:k], strict=True):
-            if augment is not None:
-                row[:length] = augment(row[:length])
+        for row, augment in enumerate(augments[:k]):
+            own = batch[row, : steps.length[step, row]]
+            own.copy_(augment(own))
         yield batch, labels[step, :k], 1 / size if shares is None else shares[step, :k]
 
 

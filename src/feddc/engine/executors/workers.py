@@ -21,7 +21,8 @@ import subprocess
 import sys
 import types
 import weakref
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import asdict, replace
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -32,7 +33,7 @@ from ... import errors
 from ...errors import ConfigError, DataError, WorkerError
 from ...models import Buffers, FlatModel
 from ..local import Evaluation, Job, Start, one_row
-from .base import Correct, Trained, chunk_size, test_blocks, total
+from .base import Correct, Parts, Trained, chunk_size, in_parts, part_size, parts, test_blocks, total
 from .shared import Layout, SharedMemory
 from .worker import Setup, Task
 
@@ -56,7 +57,7 @@ class Workers:
         self._pool: Pool | None = None
         self._pool = self._started()
 
-    def train(self, clients: Sequence[int], start: Start, correct: Correct) -> Trained:
+    def train(self, clients: Sequence[int], start: Start, correct: Correct) -> Parts:
         memory = self._load(start)
         k = len(clients)
         longest_first = sorted(range(k), key=lambda row: -len(self.job.federation.clients[clients[row]]))
@@ -68,14 +69,19 @@ class Workers:
                     memory["linear"][row] = linear
                 yield Task(start.round, row, clients[row], linear is not None, float(prox), float(decay))
 
-        self._run(tasks())
-        return Trained(memory["params"][:k], Buffers(memory["row_floats"][:k], memory["row_ints"][:k]))
+        rows = Trained(memory["params"][:k], Buffers(memory["row_floats"][:k], memory["row_ints"][:k]))
+        missing = set(range(k))
+        waiting = deque(zip(parts(range(k), part_size(start.model.nbytes)), in_parts(rows), strict=True))
+        for task, _ in self._run(tasks()):
+            missing.remove(task.row)
+            while waiting and missing.isdisjoint(waiting[0][0]):
+                yield waiting.popleft()[1]
 
     def evaluate(self, start: Start) -> Evaluation | None:
         self._load(start)
-        blocks = test_blocks(self.job.federation)
-        results = self._run(Task(start.round, block=(block.start, block.stop)) for block in blocks)
-        return total([Evaluation(*result) for result in results])
+        tasks = [Task(start.round, block=(block.start, block.stop)) for block in test_blocks(self.job.federation)]
+        found = dict(self._run(iter(tasks)))
+        return total([Evaluation(*found[task]) for task in tasks])
 
     def close(self) -> None:
         if self._pool is not None:
@@ -102,10 +108,10 @@ class Workers:
             memory["test_y"].copy_(federation.test[1])
         return Pool(self.count, self._setup, memory)
 
-    def _run(self, tasks: Iterator[Task]) -> list[Any]:
+    def _run(self, tasks: Iterator[Task]) -> Generator[tuple[Task, Any], None, None]:
         assert self._pool is not None
         try:
-            return self._pool.run(tasks)
+            yield from self._pool.run(tasks)
         except BaseException:  # a worker may be in the middle of a task: a later call starts afresh
             self.close()
             raise
@@ -130,28 +136,31 @@ class Pool:
             self.close()
             raise
 
-    def run(self, tasks: Iterator[Task]) -> list[Any]:
-        """Do the tasks, in this order, each by whichever worker is free; their results in the same order."""
-        results: dict[int, Any] = {}
-        busy: dict[Connection, tuple[int, Task]] = {}
+    def run(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, Any]]:
+        """Do the tasks, in this order, each by whichever worker is free; results as they come, once all are handed
+        out: the caller's work on them then fills the cores that wait for the last tasks."""
+        results: list[tuple[Task, Any]] = []
+        busy: dict[Connection, Task] = {}
         idle = list(self._processes)
-        for number, task in enumerate(tasks):  # the next task is made ready while all workers are busy
+        for task in tasks:  # the next task is made ready while all workers are busy
             while not idle:
                 idle += self._collect(busy, results)
             connection = idle.pop()
-            busy[connection] = number, task
+            busy[connection] = task
             self._send(connection, task)
+        yield from results
         while busy:
+            results.clear()
             self._collect(busy, results)
-        return [results[number] for number in sorted(results)]
+            yield from results
 
-    def _collect(self, busy: dict[Connection, tuple[int, Task]], results: dict[int, Any]) -> list[Connection]:
+    def _collect(self, busy: dict[Connection, Task], results: list[tuple[Task, Any]]) -> list[Connection]:
         """Wait for an answer; the workers that are free after it."""
         answered = wait(list(busy))
         free = [connection for connection in busy if connection in answered]
         for connection in free:
-            number, task = busy.pop(connection)
-            results[number] = self._result(connection, task)
+            task = busy.pop(connection)
+            results.append((task, self._result(connection, task)))
         return free
 
     def _send(self, connection: Connection, task: Task) -> None:
