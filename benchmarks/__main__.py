@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,15 @@ from feddc.engine.executors import usable_cores
 
 from . import __doc__ as usage
 from .floor import Machine
-from .measure import PLAIN, Row, Spread, as_json, many_clients, measure
+from .measure import PLAIN, Row, Spread, as_json, large_state, many_clients, measure, start_up
 from .workloads import WORKLOADS
 
-MANY = "many"
+MANY, LARGE, START = "many", "large", "start"
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser("benchmarks", description=usage, formatter_class=argparse.RawTextHelpFormatter)
-    names = [*WORKLOADS, MANY]
+    names = [*WORKLOADS, MANY, LARGE, START]
     parser.add_argument("workload", nargs="*", help=f"some of {', '.join(names)}; all if none is given")
     parser.add_argument("--repeats", type=int, default=5, help="measurements of each, for the median (default 5)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where to write the numbers")
@@ -44,10 +45,11 @@ def main(arguments: list[str] | None = None) -> None:
         "repeats": options.repeats,
         "rows": [],
         "many": [],
+        "large": [],
     }
     with console.status("starting") as status:
         for name in chosen:
-            if name != MANY:
+            if name in WORKLOADS:
                 rows = measure(name, options.repeats, options.smoke, machine, status.update)
                 results["rows"] += as_json(rows)
                 console.print(_table(name, rows))
@@ -57,6 +59,16 @@ def main(arguments: list[str] | None = None) -> None:
                 status.update(f"{MANY}: {count} clients")
                 results["many"].append(many_clients(count, rounds))
             console.print(_many_table(results["many"]))
+        if LARGE in chosen:
+            for executor in ("in-process", "workers"):
+                status.update(f"{LARGE}: {executor}")
+                results["large"].append(large_state(executor, 6 if options.smoke else 500))
+            console.print(_large_table(results["large"]))
+        if START in chosen:
+            status.update(START)
+            spread = start_up("workers", options.repeats)
+            results["start"] = asdict(spread)
+            console.print(f"feddc run, one round with workers, from start to end: {_seconds(spread)}")
     machine.close()
     results["load"].append(_load())
     console.print("load average at the start and at the end: {:.1f}, {:.1f}".format(*results["load"]))
@@ -108,6 +120,20 @@ def _many_table(results: list[dict[str, Any]]) -> Table:
             f"{result['clients']}", f"{result['seconds'] * 1e3:.3g}", f"{ratio:.2f}×", f"{result['megabytes']:.0f}"
         )
     return table
+
+
+def _large_table(results: list[dict[str, Any]]) -> Table:
+    table = Table(title="The CIFAR CNN, FedDC, every client in every round", title_justify="left")
+    for column in ("clients", "executor", "GB of state", "MB anonymous, parent", "each worker"):
+        table.add_column(column, justify="right")
+    for each in results:
+        parent, worker = f"{each['parent']:.0f}", f"{each['worker']:.0f}" if each["worker"] else ""
+        table.add_row(f"{each['clients']}", each["executor"], f"{each['state'] / 1e3:.2f}", parent, worker)
+    return table
+
+
+def _seconds(spread: Spread) -> str:
+    return f"{spread.median:.2f} s ({spread.least:.2f}–{spread.most:.2f})"
 
 
 if __name__ == "__main__":

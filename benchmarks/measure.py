@@ -7,6 +7,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -132,11 +133,32 @@ def measure(name: str, repeats: int, smoke: bool, machine: Machine, say: Callabl
 
 def many_clients(clients: int, rounds: int) -> dict[str, Any]:
     """Time and memory with so many clients of which 50 take part, in a process of its own."""
-    code = f"from benchmarks.many import main; main({clients}, {rounds})"
-    path = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=path)
-    result: dict[str, Any] = json.loads(done.stdout)
+    result: dict[str, Any] = json.loads(_python("-c", f"from benchmarks.many import main; main({clients}, {rounds})"))
     return result
+
+
+def large_state(executor: str, clients: int) -> dict[str, Any]:
+    """Memory when everyone takes part and the state is far larger than it, in a process of its own."""
+    result: dict[str, Any] = json.loads(
+        _python("-c", f"from benchmarks.large import main; main({executor!r}, {clients})")
+    )
+    return result
+
+
+def start_up(executor: str, repeats: int) -> Spread:
+    """Seconds of a whole ``feddc run`` of one round: the interpreter, imports, data, executor, the round, its files."""
+    seconds = []
+    for _ in range(repeats):
+        with tempfile.TemporaryDirectory() as folder:
+            began = time.perf_counter()
+            _python("-m", "feddc", "run", "--rounds", "1", "--executor", executor, "--out", f"{folder}/run", "--quiet")
+            seconds.append(time.perf_counter() - began)
+    return Spread.of(seconds)
+
+
+def _python(*arguments: str) -> str:
+    path = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True, env=path).stdout
 
 
 def as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:

@@ -22,4 +22,6 @@ def test_a_smoke_run_of_the_benchmark(tmp_path: Path, capsys: pytest.CaptureFixt
     assert {"in-process", "vectorised"} < set(workloads["synthetic"])
     assert {"in-process", "workers"} < set(workloads["fcn"])
     assert [each["clients"] for each in results["many"]] == [60]
+    assert [each["executor"] for each in results["large"]] == ["in-process", "workers"]
+    assert results["start"]["median"] > 0
     assert "plain loop" in capsys.readouterr().out
