@@ -60,6 +60,17 @@ def test_a_stored_configuration_runs_the_same_again(tmp_path: Path) -> None:
     assert all(torch.equal(first[key], second[key]) for key in first)
 
 
+def test_what_was_turned_off_stays_off_in_the_stored_configuration(tmp_path: Path) -> None:
+    """Digits has a usual participation and split, which must not come back."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert feddc("run", *SMALL, "--participation", "none", "--out", str(one), "--quiet") == 0
+    assert feddc("run", "--config", str(one / "config.toml"), "--out", str(two), "--quiet") == 0
+    first, second = ((out / "records.jsonl").read_text().splitlines() for out in (one, two))
+    everyone = json.loads(first[0])["participants"]
+    assert everyone == json.loads(second[0])["participants"]
+    assert len(everyone) == tomllib.loads((two / "config.toml").read_text())["clients"]
+
+
 def test_compare_ends_in_a_table_and_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "cmp"
     assert feddc("compare", *SMALL, "--methods", "fedavg, feddc:alpha=0.1,feddc:alpha=0.5", "--out", str(out)) == 0
@@ -82,6 +93,13 @@ def test_options_override_the_file(tmp_path: Path) -> None:
     assert feddc("compare", "--config", str(file), "--rounds", "1", "--out", str(tmp_path / "o"), "--quiet") == 0
     config = tomllib.loads((tmp_path / "o" / "fedprox" / "config.toml").read_text())
     assert (config["rounds"], config["batch_size"], config["method"]) == (1, 20, "fedprox:mu=0.1")
+
+
+def test_a_key_written_in_two_ways_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text("batch-size = 20\nbatch_size = 30\n")
+    assert feddc("run", "--config", str(file), "--out", str(tmp_path / "o")) == 2
+    assert "batch_size is there twice" in capsys.readouterr().err
 
 
 def test_quiet_prints_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

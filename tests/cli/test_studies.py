@@ -84,6 +84,7 @@ def test_sweep_runs_every_combination_once(tmp_path: Path, capsys: pytest.Captur
         (["reproduce", "rounds", "--data", "minst"], "did you mean 'mnist'"),
         (["reproduce", "rounds", "--seeds", "a"], "seeds must be whole numbers"),
         (["reproduce", "rounds", "--stored"], "--stored needs --report"),
+        (["reproduce", "rounds", "--stored", "--report", "nope", "--out", "nope"], "have no result of these cells"),
         (["reproduce", "rounds", "--weights", "x.pt"], "goes with the study tiny-imagenet"),
         (["reproduce", "rounds", "--rounds", "0"], "rounds"),
         (["reproduce", "tiny-imagenet", "--data-dir", "."], "feddc data fetch tiny-imagenet"),

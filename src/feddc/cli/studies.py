@@ -146,6 +146,7 @@ def run_study(
     file = None if report is None else report / f"{stem}.json"
     runs = results.load(file, cells) if file is not None and file.exists() else {}
     runs |= {cell: records for cell in cells if (records := finished(cell, out)) is not None}
+    check(bool(runs) or not stored, f"{file} and {out} have no result of these cells: leave --stored out to run them")
     todo = [] if stored else [cell for cell in cells if cell not in runs]
     labels = {cell: f"{cell.group}, {cell.column}, {cell.row}, seed {cell.config.seed}" for cell in todo}
     display = Display({labels[cell]: expected_rounds(cell) for cell in todo}, show)

@@ -147,7 +147,11 @@ def read_toml(path: Path, known: Mapping[str, Any]) -> dict[str, Any]:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # not TOML, not text, or a number or nesting without end
         raise ConfigError(f"{path} is not a TOML file: {error}") from None
-    values = {key.replace("-", "_"): value for key, value in content.items()}
+    values: dict[str, Any] = {}
+    for written, value in content.items():
+        key = written.replace("-", "_")
+        check(key not in values, f"in {path}: {key} is there twice, with - and with _")
+        values[key] = value
     for key, value in values.items():
         if key not in known:
             raise ConfigError(f"in {path}: {unknown('key', key, known)}")
@@ -158,8 +162,9 @@ def read_toml(path: Path, known: Mapping[str, Any]) -> dict[str, Any]:
 def to_toml(config: Config) -> str:
     """The configuration as a TOML file that ``--config`` reads back."""
     lines = []
+    usual = DATA_DEFAULTS.get(config.data.partition(":")[0], {})
     for key, value in dataclasses.asdict(config).items():
-        if value is None and FIELDS[key].default is None:
+        if value is None and usual.get(key, FIELDS[key].default) is None:
             continue  # absent means the same
         text = "none" if value is None else value
         lines.append(f"{key} = {_quoted(text)}\n")
