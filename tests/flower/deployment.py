@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import feddc
+
 BIN = Path(sys.executable).parent
 OFFLINE = {
     "FLWR_TELEMETRY_ENABLED": "0",
@@ -62,7 +64,7 @@ class Deployment:
         self.home = folder / "home"
         self.home.mkdir(parents=True)
         self.env = {**os.environ, **OFFLINE, "FLWR_HOME": str(self.home), "PATH": f"{BIN}:{os.environ['PATH']}"}
-        self.env["PYTHONPATH"] = ""
+        self.env["PYTHONPATH"] = str(Path(feddc.__file__).parents[1])  # this feddc, and nothing of the tests
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
         self.processes: list[subprocess.Popen[bytes]] = []
