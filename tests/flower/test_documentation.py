@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 
 import feddc
 from feddc.flower import client_app
-from tests.flower.deployment import Deployment, free_port
+from tests.flower.deployment import Deployment, descendants, free_port, gone_within
 from tests.flower.test_parity import coordinator
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "federation.md").read_text()
@@ -98,9 +98,11 @@ def test_three_hospitals(reader: Reader) -> None:
     check_model(deployment, "hospitals", 3)
     trainers = deployment.trainers()
     assert len(trainers) == 3
+    started = [pid for node in reader.nodes for pid in descendants(node.pid)]
+    assert len(started) >= 6  # an executor and a warm process each
     for node in reader.nodes:
-        deployment.stop(node)
-    deployment.until(lambda: not deployment.trainers(), 10, "the trainers end with their SuperNodes")
+        node.kill()
+    assert gone_within(10, started + trainers), "all that a node started ends with it"
 
 
 @pytest.mark.slow
