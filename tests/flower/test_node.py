@@ -34,12 +34,12 @@ sys.stdin.read()
 # Says what it got, then does what its first argument says.
 COMMAND = """
 import json, os, signal, sys, time
-import numpy as np
+import numpy.random as random
 def main():
     sys.path.insert(0, os.getcwd())
     import app
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(11))
-    got = sys.argv, app.version, os.environ["TEST"], os.getpid(), os.getppid(), np.random.rand()
+    got = sys.argv, app.version, os.environ["TEST"], os.getpid(), os.getppid(), random.rand()
     print(json.dumps(got), flush=True)
     print("a warning", file=sys.stderr)
     if sys.argv[1] == "wait":
@@ -172,6 +172,9 @@ def test_the_warm_process_has_flowers_command_without_torch_and_one_thread() -> 
         import os, sys
         from feddc.flower.warm import flwr_clientapp
         command = flwr_clientapp()
+        from flwr.supercore.inflatable.inflatable_utils import pull_and_inflate_object_from_tree as pull
+        assert pull.__kwdefaults__["initial_backoff"] == 0.1
+        assert "httpcore" in sys.modules
         assert "torch" not in sys.modules
         assert sys.platform != "linux" or len(os.listdir("/proc/self/task")) == 1
         sys.argv = ["flwr-clientapp", "--bogus"]

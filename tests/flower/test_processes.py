@@ -88,6 +88,7 @@ def test_a_supernode_killed_in_a_round_comes_back(deployment: Deployment) -> Non
     before, started = deployment.trainers(), descendants(nodes[1].pid)
     assert len(started) == 4  # an executor, a launcher, the warm process and its fork
     nodes[1].kill()
+    nodes[1].wait()
     deployment.until(lambda: len(deployment.trainers()) == len(before) - 1, 10, "its trainer ends")
     assert gone_within(5, started)
     deployment.supernode(1, warm=True)

@@ -16,17 +16,21 @@ import socket
 import sys
 
 BEGIN_SECONDS = 20
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
 
 
 def main(script: str, arguments: list[str]) -> int:
     """Have the work done; the exit code."""
     folder = os.path.dirname(script)  # noqa: PTH120  (pathlib takes as long to import as all the rest)
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until there is somebody to pass them on to
     try:
         work = _begin(os.path.join(folder, "socket"), [script, *arguments])  # noqa: PTH118
     except OSError:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         return _genuine(folder, arguments)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
+    for number in SIGNALS:
         signal.signal(number, lambda signum, _: _pass_on(work, signum))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     answer = b""
     while part := work.recv(64):
         answer += part

@@ -17,6 +17,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from importlib import import_module
 from importlib.metadata import entry_points
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkProcess
@@ -56,7 +57,23 @@ def flwr_clientapp() -> Command:
 
     [entry] = entry_points(group="console_scripts", name="flwr-clientapp")
     command: Command = entry.load()
+    with suppress(ImportError):
+        import_module("httpcore")  # Flower's HTTP client would import it in every fork
+    _look_again_sooner()
     return command
+
+
+def _look_again_sooner() -> None:
+    """A SuperNode tells of a message before it has fetched it all; who asks too early looks again after a second.
+
+    The command of Flower starts so slowly that it seldom asks too early. A fork does, so it begins with a tenth.
+    """
+    with suppress(ImportError):
+        from flwr.supercore.inflatable.inflatable_utils import pull_and_inflate_object_from_tree as pull
+
+        defaults = pull.__kwdefaults__ or {}
+        if "initial_backoff" in defaults:
+            defaults["initial_backoff"] = 0.1
 
 
 def _work(listener: socket.socket, launcher: socket.socket, command: Command) -> None:
@@ -92,19 +109,16 @@ def _task(launcher: socket.socket) -> Any:
 
 def _fresh_randomness() -> None:
     """Numbers of its own for every fork: noise that repeats protects nobody. Python's own generator sees to itself."""
-    import numpy as np
-
-    np.random.seed()
+    if random := sys.modules.get("numpy.random"):
+        random.seed()
 
 
 def _watch(launcher: socket.socket) -> None:
     """Take the signals that the launcher passes on; end when it ends, or the process that forked this one."""
     parent = multiprocessing.parent_process()
     assert parent is not None
-    while True:
-        ready = wait([launcher, parent.sentinel])
-        signals = launcher.recv(16) if launcher in ready else b""
-        if parent.sentinel in ready or not signals:
-            os._exit(1)
-        for number in signals:
-            os.kill(os.getpid(), number)
+    with suppress(OSError):  # a launcher that was killed before it read all
+        while parent.sentinel not in wait([launcher, parent.sentinel]) and (signals := launcher.recv(16)):
+            for number in signals:
+                os.kill(os.getpid(), number)
+    os._exit(1)
