@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import feddc
+
 BIN = Path(sys.executable).parent
 OFFLINE = {
     "FLWR_TELEMETRY_ENABLED": "0",
@@ -40,6 +42,14 @@ def trainers_of(folder: Path) -> list[int]:
     return found
 
 
+def descendants(pid: int) -> list[int]:
+    """The children of a process, and theirs."""
+    children = [
+        int(child) for tasks in Path(f"/proc/{pid}/task").glob("*/children") for child in tasks.read_text().split()
+    ]
+    return children + [below for child in children for below in descendants(child)]
+
+
 def gone_within(seconds: float, pids: list[int]) -> bool:
     """Whether these processes end in time; one that nobody has waited for counts as ended."""
     deadline = time.monotonic() + seconds
@@ -62,7 +72,7 @@ class Deployment:
         self.home = folder / "home"
         self.home.mkdir(parents=True)
         self.env = {**os.environ, **OFFLINE, "FLWR_HOME": str(self.home), "PATH": f"{BIN}:{os.environ['PATH']}"}
-        self.env["PYTHONPATH"] = ""
+        self.env["PYTHONPATH"] = str(Path(feddc.__file__).parents[1])  # this feddc, and nothing of the tests
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
         self.processes: list[subprocess.Popen[bytes]] = []
@@ -108,10 +118,14 @@ class Deployment:
         self.until(self.listening, 60, "the SuperLink listens")
         return process
 
-    def supernode(self, client: int, clients: int = 3, *more: str, config: str = "") -> subprocess.Popen[bytes]:
+    def supernode(
+        self, client: int, clients: int = 3, *more: str, config: str = "", warm: bool = False
+    ) -> subprocess.Popen[bytes]:
+        """A SuperNode: Flower's own command, or ours with a warm ClientApp."""
+        command = ["feddc", "flower", "node"] if warm else ["flower-supernode"]
         security = ["--insecure"] if not self.tls and "--insecure" not in more else []
         return self.start(
-            f"node{client}", "flower-supernode", "--superlink", self.address, "--host", "127.0.0.1",
+            f"node{client}", *command, "--superlink", self.address, "--host", "127.0.0.1",
             "--port", str(free_port()), "--node-config", f"partition-id={client} num-partitions={clients} {config}",
             *security, *more,
         )  # fmt: skip

@@ -6,7 +6,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from safetensors.torch import load_file
 
 import feddc
 from feddc.flower import client_app
-from tests.flower.deployment import Deployment, free_port
+from tests.flower.deployment import Deployment, descendants, free_port, gone_within
 from tests.flower.test_parity import coordinator
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "federation.md").read_text()
@@ -52,7 +51,7 @@ class Reader:
         if name == "flower-superlink":
             self.deployment.start("superlink", *words)
             self.deployment.until(self.deployment.listening, 60, "the SuperLink listens")
-        elif name == "flower-supernode":
+        elif name == "flower-supernode" or words[:3] == ["feddc", "flower", "node"]:
             self.nodes.append(self.deployment.start(f"node{len(self.nodes)}", *words))
         else:
             done = subprocess.run(
@@ -98,9 +97,12 @@ def test_three_hospitals(reader: Reader) -> None:
     check_model(deployment, "hospitals", 3)
     trainers = deployment.trainers()
     assert len(trainers) == 3
+    started = [pid for node in reader.nodes for pid in descendants(node.pid)]
+    assert len(started) >= 6  # an executor and a warm process each
     for node in reader.nodes:
-        deployment.stop(node)
-    deployment.until(lambda: not deployment.trainers(), 10, "the trainers end with their SuperNodes")
+        node.kill()
+        node.wait()
+    assert gone_within(10, started + trainers), "all that a node started ends with it"
 
 
 @pytest.mark.slow
@@ -118,21 +120,24 @@ def test_tls_and_keys(reader: Reader) -> None:
     reader.run('ssh-keygen -q -t ecdsa -b 384 -N "" -f stranger')
     reader.run('openssl req -x509 -newkey rsa:2048 -nodes -subj "/CN=other" -keyout other.key -out other.crt')
     tls, key = "--root-certificates ca.crt", "--auth-supernode-private-key"
-    refused = {
-        "no key": tls,
-        "unregistered key": f"{tls} {key} stranger",
-        "plaintext": "--insecure",
-        "wrong authority": f"--root-certificates other.crt {key} node0",
+    refused = {  # the options of a SuperNode, and what it says when it ends
+        "no-key": (tls, "All SuperNodes must be registered via the CLI"),
+        "unregistered-key": (f"{tls} {key} stranger", "Failed to activate SuperNode"),
+        "plaintext": ("--insecure", "Server disconnected without sending a response"),
+        "wrong-authority": (f"--root-certificates other.crt {key} node0", "CERTIFICATE_VERIFY_FAILED"),
     }
     for node in reader.nodes:
         deployment.stop(node)
-    for name, security in refused.items():
+    intruders = {}
+    for name, (security, _) in refused.items():
         words = f"--superlink {deployment.address} --port {free_port()} --max-retries 1 {security}".split()
-        log = name.replace(" ", "-")
-        deployment.start(log, "flower-supernode", *words, "--node-config", "partition-id=0 num-partitions=3")
-    time.sleep(20)
-    for name in refused:
-        assert "SuperNode ID" not in deployment.log(name.replace(" ", "-")), name
+        config = ("--node-config", "partition-id=0 num-partitions=3")
+        intruders[name] = deployment.start(name, "flower-supernode", *words, *config)
+    for name, (_, reason) in refused.items():
+        assert intruders[name].wait(timeout=60) == 1, name
+        assert reason in deployment.log(name)
+        assert "SuperNode ID" not in deployment.log(name), name
+    assert "No SuperNode found with the given public key" in deployment.log("superlink")  # the unregistered one
 
 
 def test_the_private_mod_clips_and_adds_noise(tmp_path: Path) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from feddc.flower.new import write_app
-from tests.flower.deployment import Deployment
+from tests.flower.deployment import Deployment, descendants, gone_within
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -83,13 +82,16 @@ def test_nonsense_is_refused_and_the_rounds_go_on(deployment: Deployment) -> Non
 
 
 def test_a_supernode_killed_in_a_round_comes_back(deployment: Deployment) -> None:
-    nodes = [deployment.supernode(client) for client in range(3)]
+    nodes = [deployment.supernode(client, warm=client == 1) for client in range(3)]
     run = deployment.run(client_of(deployment, PATIENT), "rounds=4 epochs=1")
     deployment.until(lambda: "client 1 is at work" in deployment.log("node1"), 200, "client 1 trains in round 2")
-    before = deployment.trainers()
-    deployment.stop(nodes[1], signal.SIGKILL)
+    before, started = deployment.trainers(), descendants(nodes[1].pid)
+    assert len(started) == 4  # an executor, a launcher, the warm process and its fork
+    nodes[1].kill()
+    nodes[1].wait()
     deployment.until(lambda: len(deployment.trainers()) == len(before) - 1, 10, "its trainer ends")
-    deployment.supernode(1)
+    assert gone_within(5, started)
+    deployment.supernode(1, warm=True)
     assert deployment.finish(run, 400) == "finished:completed"
     taken_part = [record["participants"] for record in deployment.records("hospitals")]
     assert taken_part[0] == [0, 1, 2]

@@ -17,6 +17,7 @@ import pytest
 import feddc
 from feddc.flower import trainers
 from feddc.flower.packets import Packet
+from feddc.flower.processes import private_folder
 from tests.flower.deployment import gone_within, trainers_of
 
 WHO = Packet({"ask": "who"})
@@ -59,7 +60,7 @@ def test_a_trainer_stays_is_replaced_when_it_dies_and_ends_with_the_node(
 @pytest.mark.usefixtures("node")
 def test_only_its_owner_can_reach_a_trainer(tmp_path: Path) -> None:
     assert trainers.answer(spec(tmp_path), WHO)
-    folder = trainers.private_folder()
+    folder = private_folder()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert all(stat.S_IMODE(sock.stat().st_mode) & 0o077 == 0 for sock in folder.glob("*.sock"))
 

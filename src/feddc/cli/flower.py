@@ -24,3 +24,21 @@ def new(folder: Path) -> None:
     )
     click.echo(f"try it in simulation: flwr run {folder} --federation-config num-supernodes=3 --stream")
     click.echo("on machines of their own: docs/federation.md")
+
+
+@flower.command(context_settings={"ignore_unknown_options": True}, options_metavar="")
+@click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[OPTION OF flower-supernode]...")
+def node(options: tuple[str, ...]) -> None:
+    """Start a client: Flower's SuperNode, with faster rounds.
+
+    All options are those of `flower-supernode`, for example:
+
+    \b
+      feddc flower node --superlink 127.0.0.1:8000 --node-config 'partition-id=0' --insecure
+
+    This becomes the SuperNode, and keeps a process beside it that has imported Flower already: a SuperNode alone
+    imports it again for every message. It ends as the SuperNode does, with the same exit code.
+    """
+    from ..flower.node import become_supernode
+
+    become_supernode([*options])

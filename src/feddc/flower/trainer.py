@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import threading
 import time
 import traceback
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .packets import Packet, receive, send
+from .processes import alive
 
 if TYPE_CHECKING:
     from .training import TrainingClient
@@ -55,26 +55,9 @@ def _client(spec: list[Any]) -> TrainingClient:
 
 def _end_with(node: int, sock: Path) -> None:
     """Leave with the SuperNode, whatever is being computed."""
-    while _alive(node) and sock.exists():
+    while alive(node) and sock.exists():
         time.sleep(0.5)
     sock.unlink(missing_ok=True)
-    if not _alive(node):  # nobody will start another
+    if not alive(node):  # nobody will start another
         sock.with_name(sock.name.partition(".")[0] + ".lock").unlink(missing_ok=True)
     os._exit(0)
-
-
-def _alive(pid: int) -> bool:
-    if hasattr(os, "pidfd_open"):  # also sees that a process has ended which nobody has waited for
-        try:
-            file = os.pidfd_open(pid)
-        except ProcessLookupError:
-            return False
-        try:
-            return not select.select([file], [], [], 0)[0]
-        finally:
-            os.close(file)
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True

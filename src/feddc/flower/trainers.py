@@ -12,10 +12,8 @@ import fcntl
 import hashlib
 import json
 import os
-import stat
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +23,7 @@ from typing import Any
 
 from ..errors import WorkerError
 from .packets import Packet, receive, send
+from .processes import private_folder
 
 START_SECONDS = 60
 _TRAINER = "import sys; sys.path[:] = {path!r}; from feddc.flower.trainer import main; main({setup!r})"
@@ -38,16 +37,6 @@ def answer(spec: tuple[Any, ...], asked: Packet) -> Packet:
         return _ask(spec, node, place, asked)
     except (EOFError, ConnectionError):
         return _ask(spec, node, place, asked)
-
-
-def private_folder() -> Path:
-    """A folder for sockets that nobody else can enter: paths of sockets must be short, so it is a temporary one."""
-    folder = Path(tempfile.gettempdir()) / f"feddc-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    about = folder.lstat()
-    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid() or about.st_mode & 0o077:
-        raise WorkerError(f"{folder} must be a folder that only its owner can enter: remove it")
-    return folder
 
 
 def _ask(spec: tuple[Any, ...], node: int, place: Path, asked: Packet) -> Packet:
