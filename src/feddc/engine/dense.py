@@ -14,6 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from ..types import Rows, Vector
+
 
 class Layer(NamedTuple):
     """One Linear layer: its shape, as in ``module.parameters()``."""
@@ -42,58 +44,76 @@ def dense_layers(module: nn.Module) -> list[Layer] | None:
 
 
 class DenseGradient:
-    """Adds to ``grads`` the gradient of the mean cross-entropy at ``params``: vectors (P,), or rows (K, P)."""
+    """Adds to ``grads`` (P,) the gradient of the mean cross-entropy of a batch at ``params`` (P,)."""
 
-    def __init__(self, layers: Sequence[Layer], params: Tensor, grads: Tensor) -> None:
-        *self._inner, self._last = zip(_views(layers, params), _views(layers, grads), strict=True)
-        self._ones = params.new_ones(*params.shape[:-1], 1, 0)
+    def __init__(self, layers: Sequence[Layer], params: Vector, grads: Vector) -> None:
+        *inner, (weight, bias) = views = _views(layers, params)
+        self._across = [(bias, weight.t()) for weight, bias in inner]
+        self._last = bias.unsqueeze(1), weight
+        self._back = [(w, g, b) for (w, _), (g, b) in zip(views, _views(layers, grads), strict=True)][::-1]
+        self._ones = params.new_ones(0)
+
+    def __call__(self, x: Tensor, y: Tensor) -> None:
+        """``x`` (B, …), ``y`` (B,)."""
+        if self._ones.shape != y.shape:
+            self._ones = self._ones.new_ones(y.shape)
+            self._minus_ones = -self._ones.unsqueeze(0)
+        hidden = [x.flatten(1)]
+        for bias, weight in self._across:
+            hidden.append(torch.addmm(bias, hidden[-1], weight).relu_())  # (B, outputs)
+        # With the classes first: a softmax over a few numbers that lie side by side is slow.
+        delta = torch.softmax(torch.addmm(*self._last, hidden[-1].t()), dim=0)  # (outputs, B)
+        delta.scatter_add_(0, y.unsqueeze(0), self._minus_ones)  # ∂loss/∂logits = softmax − one-hot label
+        delta.mul_(1 / y.shape[0])
+        for weight, weight_grad, bias_grad in self._back:
+            inputs = hidden.pop()
+            weight_grad.addmm_(delta, inputs)
+            bias_grad.addmv_(delta, self._ones)
+            if hidden:
+                delta = _relu_backward(torch.mm(delta.t(), weight), inputs, 0).t()
+
+
+class DenseRows:
+    """Adds to ``grads`` (K, P) the gradient of each client's mean cross-entropy at its row of ``params`` (K, P)."""
+
+    def __init__(self, layers: Sequence[Layer], params: Rows, grads: Rows) -> None:
+        *inner, (weight, bias) = views = _views(layers, params)
+        self._across = [(bias.unsqueeze(1), weight.mT) for weight, bias in inner]
+        self._last = bias.unsqueeze(2), weight
+        self._back = [(w, g, b.unsqueeze(1)) for (w, _), (g, b) in zip(views, _views(layers, grads), strict=True)][::-1]
+        self._ones = params.new_ones(len(params), 1, 0)
 
     def __call__(self, x: Tensor, y: Tensor, share: Tensor | float) -> None:
-        """``x`` ([K,] B, …), ``y`` ([K,] B); ``share`` is what a sample counts for: 1/B, or like y, 0 for padding."""
-        labels, hidden = y.unsqueeze(-2), [x.flatten(y.ndim)]
+        """``x`` (K, B, …), ``y`` (K, B); ``share`` is what a sample counts for: 1/B, or (K, B), 0 for padding."""
+        labels, hidden = y.unsqueeze(1), [x.flatten(2)]
         if self._ones.shape != labels.shape:
-            self._ones = self._ones.new_ones(labels.shape)  # ([K,] 1, B)
+            self._ones = self._ones.new_ones(labels.shape)
             self._minus_ones = -self._ones
-        for (weight, bias), _ in self._inner:
-            hidden.append(_affine(bias, hidden[-1], weight.mT).relu_())  # (B, outputs)
-        (weight, bias), _ = self._last
-        # With the classes first: a softmax over a few numbers that lie side by side is slow.
-        delta = torch.softmax(_affine(None if bias is None else bias.mT, weight, hidden[-1].mT), dim=-2)
-        delta.scatter_add_(-2, labels, self._minus_ones)  # ∂loss/∂logits = softmax − one-hot label
-        delta = delta.mul_(share.unsqueeze(-2) if isinstance(share, Tensor) else share).mT
-        for (weight, _), (weight_grad, bias_grad) in [self._last, *self._inner[::-1]]:
+        for bias, weight in self._across:
+            hidden.append(torch.baddbmm(bias, hidden[-1], weight).relu_())  # (K, B, outputs)
+        delta = torch.softmax(torch.baddbmm(*self._last, hidden[-1].mT), dim=1)  # (K, outputs, B)
+        delta.scatter_add_(1, labels, self._minus_ones)
+        delta.mul_(share.unsqueeze(1) if isinstance(share, Tensor) else share)
+        for weight, weight_grad, bias_grad in self._back:
             inputs = hidden.pop()
-            _add_product(weight_grad, delta.mT, inputs)
-            if bias_grad is not None:
-                _add_product(bias_grad, self._ones, delta)
+            # Not baddbmm_, which is slow where the rows of several clients have a stride.
+            weight_grad.add_(torch.bmm(delta, inputs))
+            bias_grad.add_(torch.bmm(self._ones, delta.mT))
             if hidden:
-                delta = torch.ops.aten.threshold_backward(torch.matmul(delta, weight), inputs, 0)
+                delta = _relu_backward(torch.bmm(delta.mT, weight), inputs, 0).mT
 
 
-Views = list[tuple[Tensor, Tensor | None]]
+_relu_backward = torch.ops.aten.threshold_backward
 
 
-def _views(layers: Sequence[Layer], rows: Tensor) -> Views:
-    """Weights ([K,] outputs, inputs) and biases ([K,] 1, outputs)."""
-    views: Views = []
+def _views(layers: Sequence[Layer], rows: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Weights ([K,] outputs, inputs) and biases ([K,] outputs); where there is no bias, zeros that belong to nobody."""
+    views = []
     start, lead = 0, rows.shape[:-1]
     for inputs, outputs, has_bias in layers:
         middle = start + inputs * outputs
         stop = middle + outputs * has_bias
-        weight = rows[..., start:middle].view(*lead, outputs, inputs)
-        views.append((weight, rows[..., middle:stop].view(*lead, 1, outputs) if has_bias else None))
+        bias = rows[..., middle:stop] if has_bias else rows.new_zeros(*lead, outputs)
+        views.append((rows[..., start:middle].view(*lead, outputs, inputs), bias))
         start = stop
     return views
-
-
-def _affine(bias: Tensor | None, a: Tensor, b: Tensor) -> Tensor:
-    if bias is None:
-        return torch.matmul(a, b)
-    return torch.addmm(bias, a, b) if a.ndim == 2 else torch.baddbmm(bias, a, b)
-
-
-def _add_product(out: Tensor, a: Tensor, b: Tensor) -> None:
-    if out.ndim == 2:
-        out.addmm_(a, b)
-    else:  # rows of several clients have a stride, with which baddbmm_ is slow
-        out.add_(torch.bmm(a, b))

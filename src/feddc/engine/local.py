@@ -204,8 +204,7 @@ def gradient_of(model: FlatModel) -> Callable[[Tensor, Tensor], None]:
     """A function that adds the gradient of the mean cross-entropy of a batch to ``model.grads``."""
     layers = dense_layers(model.module)
     if layers is not None:
-        dense = DenseGradient(layers, model.params, model.grads)
-        return lambda x, y: dense(x, y, 1 / len(y))
+        return DenseGradient(layers, model.params, model.grads)
 
     def autograd(x: Tensor, y: Tensor) -> None:
         with torch.enable_grad():
