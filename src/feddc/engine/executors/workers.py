@@ -137,8 +137,8 @@ class Pool:
             raise
 
     def run(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, Any]]:
-        """Do the tasks, in this order, each by whichever worker is free; results as they come, once all are handed
-        out: the caller's work on them then fills the cores that wait for the last tasks."""
+        """Do the tasks, in this order, each by whichever worker is free. Results come from when a worker has nothing
+        left to do: the caller's work on them then fills the core that waits for the last tasks."""
         results: list[tuple[Task, Any]] = []
         busy: dict[Connection, Task] = {}
         idle = list(self._processes)
@@ -148,11 +148,10 @@ class Pool:
             connection = idle.pop()
             busy[connection] = task
             self._send(connection, task)
-        yield from results
         while busy:
-            results.clear()
             self._collect(busy, results)
             yield from results
+            results.clear()
 
     def _collect(self, busy: dict[Connection, Task], results: list[tuple[Task, Any]]) -> list[Connection]:
         """Wait for an answer; the workers that are free after it."""
