@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from torch.profiler import ProfilerActivity, profile
 
-from feddc.engine.local import Job, Start, train_client
+from feddc.engine.local import Job, Start, plan, train_client
 from feddc.models import FlatModel
 from feddc.types import Correction
 
@@ -26,7 +26,7 @@ WHAT = {
     "aten::max_pool2d_with_indices": "pooling",
     "aten::max_pool2d_with_indices_backward": "pooling",
     "aten::fill_": "pooling",
-    "aten::dot": "correction, clip, step",
+    "aten::linalg_vector_norm": "correction, clip, step",
     "aten::addr_": "correction, clip, step",
     "aten::add": "correction, clip, step",
     "aten::index_select": "fetching and augmenting the batch",
@@ -50,7 +50,7 @@ def main(names: list[str]) -> None:
             return time.perf_counter() - began
 
         client(0)
-        steps = workload.training.epochs * len(workload.federation.clients[0]) // (workload.training.batch_size or 1)
+        steps = len(plan(job, start.round, 1))
         plain = min(client(1) for _ in range(3)) / steps
         with profile(activities=[ProfilerActivity.CPU]) as watched:
             client(1)

@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from feddc.cli import main
+from feddc.experiment.config import resolve, result_digest
 
 SMALL = ["--rounds", "2", "--epochs", "1", "--clients", "6"]
 
@@ -69,6 +70,12 @@ def test_what_was_turned_off_stays_off_in_the_stored_configuration(tmp_path: Pat
     everyone = json.loads(first[0])["participants"]
     assert everyone == json.loads(second[0])["participants"]
     assert len(everyone) == tomllib.loads((two / "config.toml").read_text())["clients"]
+
+
+def test_the_names_of_stored_results_stay() -> None:
+    """A run that was begun, or a cell that was stored, by an earlier version is found again."""
+    chosen = resolve({"data": "digits", "cohort_size": 5, "method": "fedavg"})
+    assert result_digest(chosen).startswith("f6cfb2c8")
 
 
 def test_compare_ends_in_a_table_and_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

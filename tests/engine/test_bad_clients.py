@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import feddc
-from feddc.engine.executors import Parts, Trained
+from feddc.engine.executors import Parts, Trained, part_size, parts
 from feddc.models import Buffers
 from tests.conftest import FAST, make_federation
 
@@ -32,8 +32,9 @@ def poison(simulation: feddc.Simulation, spoil: Callable[[Sequence[int], Trained
     train = simulation.executor.train
 
     def spoilt(clients: Sequence[int], *rest: Any) -> Parts:
-        [trained] = train(clients, *rest)  # a model so small that its rows are one part
-        yield spoil(clients, trained)
+        size = part_size(simulation.server.model.nbytes)
+        for some, trained in zip(parts(clients, size), train(clients, *rest), strict=True):
+            yield spoil(some, trained)
 
     simulation.executor.train = spoilt  # type: ignore[method-assign]
 
@@ -48,8 +49,12 @@ def setting(bad: dict[int, float]) -> Callable[[Sequence[int], Trained], Trained
     return spoil
 
 
+@pytest.mark.parametrize("rows", [1, 2, 1000])
 @pytest.mark.parametrize("algorithm", METHODS, ids=repr)
-def test_a_bad_update_is_as_if_its_client_had_not_been_there(algorithm: Any) -> None:
+def test_a_bad_update_is_as_if_its_client_had_not_been_there(
+    algorithm: Any, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("feddc.engine.executors.base.PART_BYTES", rows * 21 * 4)  # the model has 21 parameters
     simulation = make(algorithm, on_bad_update="reject", rounds=2)
     poison(simulation, setting({1: float("nan"), 3: float("inf"), 4: 1e12}))
     records = list(simulation.run())

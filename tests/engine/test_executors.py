@@ -153,6 +153,19 @@ def test_a_simulation_with_any_number_of_workers_is_the_in_process_one(count: in
     assert torch.equal(model, other)
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_round_in_many_parts_and_chunks_is_the_in_process_one(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of two rows, chunks of three: the last part of a chunk is shorter."""
+    row = FlatModel(dense()).params.nbytes
+    monkeypatch.setattr("feddc.engine.executors.base.PART_BYTES", 2 * row)
+    monkeypatch.setattr("feddc.engine.rounds.chunk_size", lambda _: 3)
+    plain, model = records_of("in-process", feddc.FedDC(), diagnostics=True)
+    spread, other = records_of("workers", feddc.FedDC(), workers=count, diagnostics=True)
+    assert max(len(record.participants) for record in plain) > 3
+    assert [(r.loss, r.participants, r.drift) for r in plain] == [(r.loss, r.participants, r.drift) for r in spread]
+    assert torch.equal(model, other)
+
+
 def test_without_a_test_set_there_is_no_evaluation() -> None:
     bare = feddc.Federation.from_arrays(np.ones((4, 2)), np.arange(4) % 2, sizes=[2, 2])
     module = nn.Linear(2, 2)

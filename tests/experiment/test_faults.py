@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from feddc.engine import Record
-from feddc.engine.executors import Trained
+from feddc.engine.executors import Parts, Trained
 from feddc.engine.local import Start
 from feddc.errors import RunError, StoppedError, StorageError, WorkerError
 from feddc.experiment import disk
@@ -263,9 +263,9 @@ def test_a_diverging_run_keeps_its_last_checkpoint(tmp_path: Path) -> None:
     simulation = SHARED.prepare(chosen)
     train = simulation.executor.train
 
-    def diverging(clients: Any, start: Start, correct: Any) -> Trained:
-        trained = train(clients, start, correct)
-        return trained if start.round < 4 else Trained(trained.params * float("nan"), trained.buffers)
+    def diverging(clients: Any, start: Start, correct: Any) -> Parts:
+        for part in train(clients, start, correct):
+            yield part if start.round < 4 else Trained(part.params * float("nan"), part.buffers)
 
     simulation.executor.train = diverging  # type: ignore[method-assign]
     outcome = execute(chosen, simulation, tmp_path / "run", lambda _: None)

@@ -51,7 +51,7 @@ def main():
 class Node:
     """A stand-in for a SuperNode, its warm process, and an app in a folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, home: Path | None = None) -> None:
         self.folder = folder
         (folder / "command.py").write_text(COMMAND)
         self.change(1)
@@ -61,8 +61,9 @@ class Node:
         genuine.chmod(0o700)
         code = STAND_IN.format(command=str(folder))
         self.process = subprocess.Popen(
-            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env={**os.environ, "FLWR_HOME": str(home or folder)},
+        )  # fmt: skip
         assert self.process.stdout
         self.place = Path(self.process.stdout.readline().strip())
         [self.warm] = descendants(self.process.pid)
@@ -132,6 +133,23 @@ def test_work_that_cannot_begin_is_done_by_flowers_own_command(node: Node) -> No
     assert launcher.communicate(timeout=20) == ("genuine 7\n", "")
 
 
+def test_work_that_needs_other_packages_is_done_by_flowers_own_command(node: Node) -> None:
+    option = "--allow-runtime-dependency-installation"
+    assert node.run("7", option) == (5, f"genuine 7 {option}\n", "")
+
+
+def test_work_ends_when_it_is_done_even_if_other_work_began_meanwhile(node: Node) -> None:
+    first, work = node.at_work()
+    second, other = node.at_work()
+    os.kill(work, signal.SIGTERM)
+    first.communicate(timeout=5)
+    assert first.returncode == 11
+    assert second.poll() is None
+    os.kill(other, signal.SIGTERM)
+    second.communicate(timeout=5)
+    assert second.returncode == 11
+
+
 def test_signals_are_passed_on(node: Node) -> None:
     launcher, work = node.at_work()
     launcher.terminate()
@@ -160,7 +178,7 @@ def test_folders_of_killed_processes_are_removed_by_the_next(node: Node) -> None
     node.process.kill()
     node.process.communicate()
     assert node.place.exists()
-    other = Node(node.folder / "app")
+    other = Node(node.folder / "app", node.folder)
     assert not node.place.exists()
     assert other.place.exists()
     other.process.communicate()  # its input ends
@@ -222,7 +240,22 @@ def test_a_supernode_of_another_environment_runs_without(tmp_path: Path) -> None
         text=True,
     )
     assert (done.returncode, done.stdout) == (3, f"{path}: --insecure\n")
-    assert f"{other} is not from feddc's own environment" in done.stderr
+    assert f"so rounds will be slower: {other} is not from feddc's own environment" in done.stderr
+
+
+def test_without_a_place_for_its_socket_the_node_runs_all_the_same(tmp_path: Path) -> None:
+    """A socket's path must be short."""
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    done = subprocess.run(
+        [BIN / "feddc", "flower", "node", "--bogus"],
+        env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "TMPDIR": str(long)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert "no warm ClientApp, so rounds will be slower: AF_UNIX path too long" in done.stderr
+    assert "flower-supernode: error:" in done.stderr
 
 
 @pytest.mark.slow

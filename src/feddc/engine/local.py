@@ -196,7 +196,7 @@ def local_sgd(
         rate = lr
         if training.clip_norm is not None:
             # The same arithmetic as torch.nn.utils.clip_grad_norm_, folded into the step.
-            rate *= min(1.0, training.clip_norm / (math.sqrt(torch.dot(grads, grads)) + 1e-6))
+            rate *= min(1.0, training.clip_norm / (float(torch.linalg.vector_norm(grads)) + 1e-6))
         row.addr_(one, grads, beta=shrink, alpha=-rate)  # shrink·θ − rate·g in one pass over memory
 
 

@@ -161,14 +161,17 @@ def read_toml(path: Path, known: Mapping[str, Any]) -> dict[str, Any]:
 
 def to_toml(config: Config) -> str:
     """The configuration as a TOML file that ``--config`` reads back."""
-    lines = []
     usual = DATA_DEFAULTS.get(config.data.partition(":")[0], {})
-    for key, value in dataclasses.asdict(config).items():
-        if value is None and usual.get(key, FIELDS[key].default) is None:
-            continue  # absent means the same
-        text = "none" if value is None else value
-        lines.append(f"{key} = {_quoted(text)}\n")
-    return "".join(lines)
+    return "".join(_lines(config, {key: usual.get(key, field.default) for key, field in FIELDS.items()}))
+
+
+def _lines(config: Config, unsaid: Mapping[str, Any]) -> list[str]:
+    """The lines of a TOML file, without keys that are None and are so if they are left out."""
+    return [
+        f"{key} = {_quoted('none' if value is None else value)}\n"
+        for key, value in dataclasses.asdict(config).items()
+        if value is not None or unsaid[key] is not None
+    ]
 
 
 def _quoted(value: Any) -> str:
@@ -184,7 +187,7 @@ def result_digest(config: Config) -> str:
     its default: list it in ``_ADDED``.
     """
     plain = dataclasses.replace(config, **_NO_MATTER)
-    lines = to_toml(plain).splitlines(keepends=True)
+    lines = _lines(plain, {key: field.default for key, field in FIELDS.items()})
     unsaid = {f"{key} = " for key in _ADDED if getattr(plain, key) == FIELDS[key].default}
     text = "".join(line for line in lines if not line.startswith(tuple(unsaid)))
     return hashlib.sha256(text.encode()).hexdigest()

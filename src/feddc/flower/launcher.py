@@ -1,8 +1,8 @@
 """What a SuperNode under `feddc flower node` starts as `flwr-clientapp`: it has the warm process do the work.
 
-    python -I -S launcher.py PLACE/flwr-clientapp ARGUMENT…
+    python -I -S launcher.py SOCKET FOLDER/flwr-clientapp ARGUMENT…
 
-It hands its arguments, environment, folder and output to the process that listens at PLACE/socket (``warm.py``), passes
+It hands its arguments, environment, folder and output to the process that listens at SOCKET (``warm.py``), passes
 signals on, and ends with the exit code of the work. If that process cannot begin the work, Flower's own command, the
 next one on the PATH, takes this one's place. It runs for every message, so it imports nothing that takes time.
 """
@@ -16,15 +16,19 @@ import socket
 import sys
 
 BEGIN_SECONDS = 20
+OTHER_PACKAGES = "--allow-runtime-dependency-installation"
+"""With this option the work needs other packages than the warm process has."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
 
 
-def main(script: str, arguments: list[str]) -> int:
+def main(place: str, script: str, arguments: list[str]) -> int:
     """Have the work done; the exit code."""
     folder = os.path.dirname(script)  # noqa: PTH120  (pathlib takes as long to import as all the rest)
+    if OTHER_PACKAGES in arguments:
+        return _genuine(folder, arguments)
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until there is somebody to pass them on to
     try:
-        work = _begin(os.path.join(folder, "socket"), [script, *arguments])  # noqa: PTH118
+        work = _begin(place, [script, *arguments])
     except OSError:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         return _genuine(folder, arguments)
@@ -70,4 +74,4 @@ def _genuine(folder: str, arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2:]))
+    sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3:]))

@@ -17,9 +17,9 @@ from typing import NoReturn
 
 import click
 
-from ..errors import ConfigError
+from ..errors import ConfigError, FedDCError, check
 from . import launcher
-from .processes import alive, private_folder
+from .processes import NODE, alive, private_folder
 
 
 def become_supernode(arguments: list[str]) -> NoReturn:
@@ -31,11 +31,12 @@ def become_supernode(arguments: list[str]) -> NoReturn:
         )
     environment = dict(os.environ)
     environment.setdefault("FLWR_SUPEREXEC_TASK_POLL_INTERVAL", "0.2")  # Flower's default is 1 second
-    if _same_environment(supernode):
-        folder = _start_warm()
-        environment["PATH"] = f"{folder}{os.pathsep}{environment.get('PATH', os.defpath)}"
-    else:
-        click.echo(f"feddc: {supernode} is not from feddc's own environment, so its rounds will be slower", err=True)
+    environment[NODE] = str(os.getpid())
+    try:
+        check(_same_environment(supernode), f"{supernode} is not from feddc's own environment")
+        environment["PATH"] = f"{_start_warm()}{os.pathsep}{environment.get('PATH', os.defpath)}"
+    except (OSError, FedDCError) as error:
+        click.echo(f"feddc: no warm ClientApp, so rounds will be slower: {error}", err=True)
     os.execve(supernode, ["flower-supernode", *arguments], environment)
 
 
@@ -47,9 +48,12 @@ def _same_environment(supernode: str) -> bool:
 
 def _start_warm() -> Path:
     """Fork the warm process, which ends when this one does; the folder with its `flwr-clientapp`."""
-    folder = _new_folder()
+    place = private_folder() / f"node-{os.getpid()}.sock"
+    place.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(folder / "socket"))
+    listener.bind(str(place))
+    place.chmod(0o600)
+    folder = _new_folder(place)
     listener.listen()  # from now on: a message that comes before it is warm waits
     closed_with_this, open_in_this = os.pipe()
     if os.fork():
@@ -69,21 +73,27 @@ def _start_warm() -> Path:
         click.echo(f"feddc: no warm ClientApp, so rounds will be slower: {type(error).__name__}: {error}", err=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        place.unlink(missing_ok=True)
         sys.stderr.flush()
         os._exit(code)
 
 
-def _new_folder() -> Path:
-    """A folder for this process, without those of processes that were killed with all they had started."""
-    parent = private_folder()
-    for old in parent.glob("node-*"):
-        pid = int(old.name.removeprefix("node-"))
-        if pid == os.getpid() or not alive(pid):
+def _new_folder(place: Path) -> Path:
+    """A folder for the PATH of this process, without those of processes that were killed with all they had started.
+
+    It is in the user's home: what is run from there for a long time must not be where others can write.
+    """
+    parent = Path(os.environ.get("FLWR_HOME") or "~/.flwr").expanduser() / "feddc" / "nodes"
+    parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for old in parent.iterdir():
+        if old.name.isdecimal() and (int(old.name) == os.getpid() or not alive(int(old.name))):
             shutil.rmtree(old, ignore_errors=True)
-    folder = parent / f"node-{os.getpid()}"
+            if int(old.name) != os.getpid():
+                place.with_name(f"node-{old.name}.sock").unlink(missing_ok=True)
+    folder = parent / str(os.getpid())
     folder.mkdir(mode=0o700)
     script = folder / "flwr-clientapp"
-    command = shlex.join([sys.executable, "-I", "-S", launcher.__file__])
+    command = shlex.join([sys.executable, "-I", "-S", launcher.__file__, str(place)])
     script.write_text(f'#!/bin/sh\nexec {command} "$0" "$@"\n')
     script.chmod(0o700)
     return folder

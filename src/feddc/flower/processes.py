@@ -10,6 +10,9 @@ from pathlib import Path
 
 from ..errors import WorkerError
 
+NODE = "FEDDC_NODE"
+"""The environment variable in which `feddc flower node` says its process id."""
+
 
 def private_folder() -> Path:
     """A folder for sockets that nobody else can enter: paths of sockets must be short, so it is a temporary one."""
@@ -28,10 +31,13 @@ def alive(pid: int) -> bool:
             file = os.pidfd_open(pid)
         except ProcessLookupError:
             return False
-        try:
-            return not select.select([file], [], [], 0)[0]
-        finally:
-            os.close(file)
+        except OSError:  # the system does not have it, or does not allow it
+            pass
+        else:
+            try:
+                return not select.select([file], [], [], 0)[0]
+            finally:
+                os.close(file)
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

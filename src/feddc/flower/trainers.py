@@ -23,7 +23,7 @@ from typing import Any
 
 from ..errors import WorkerError
 from .packets import Packet, receive, send
-from .processes import private_folder
+from .processes import NODE, private_folder
 
 START_SECONDS = 60
 _TRAINER = "import sys; sys.path[:] = {path!r}; from feddc.flower.trainer import main; main({setup!r})"
@@ -31,7 +31,8 @@ _TRAINER = "import sys; sys.path[:] = {path!r}; from feddc.flower.trainer import
 
 def answer(spec: tuple[Any, ...], asked: Packet) -> Packet:
     """The answer of this client's trainer."""
-    node = os.getppid()  # the SuperNode's executor, which lives as long as it does
+    # What lives as long as the SuperNode: itself under `feddc flower node`, else its executor, which started this.
+    node = int(os.environ.get(NODE, os.getppid()))
     place = private_folder() / _digest([node, spec[3]])[:16]
     try:
         return _ask(spec, node, place, asked)

@@ -39,6 +39,7 @@ def serve(listener: socket.socket, supernode: int) -> None:
             code = process.exitcode or 0
             with launcher, suppress(OSError):
                 launcher.sendall(str(code if code >= 0 else 128 - code).encode())
+                launcher.shutdown(socket.SHUT_RDWR)  # its end, even if a later fork still holds it
         if listener in ready:
             launcher, _ = listener.accept()
             process = ForkProcess(target=_work, args=(listener, launcher, command))

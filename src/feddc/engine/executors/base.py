@@ -65,9 +65,9 @@ def parts(rows: Any, size: int) -> Iterator[Any]:
     return (rows[i : i + size] for i in range(0, len(rows), size))
 
 
-def in_parts(trained: Trained) -> Parts:
+def in_parts(trained: Trained, start: Start) -> Parts:
     """The rows of clients that are all trained."""
-    size = part_size(trained.params[0].nbytes)
+    size = part_size(start.model.nbytes)
     for params, floats, ints in zip(*(parts(each, size) for each in (trained.params, *trained.buffers)), strict=True):
         yield Trained(params, Buffers(floats, ints))
 

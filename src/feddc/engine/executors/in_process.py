@@ -27,7 +27,7 @@ class InProcess:
                 params[k] = self.model.params
                 buffers.append(self.model.buffers())
         floats, ints = (torch.stack(column) for column in zip(*buffers, strict=True))
-        yield from in_parts(Trained(params, Buffers(floats, ints)))
+        yield from in_parts(Trained(params, Buffers(floats, ints)), start)
 
     def evaluate(self, start: Start) -> Evaluation | None:
         self.model.load(start.model, start.buffers)

@@ -81,7 +81,7 @@ class RayExecutor:
         for call, found in self._run(calls()):
             for whole, part in zip((params, floats, ints), found, strict=True):
                 whole[call.rows] = _tensor(part)
-        yield from in_parts(Trained(params, Buffers(floats, ints)))
+        yield from in_parts(Trained(params, Buffers(floats, ints)), start)
 
     def evaluate(self, start: Start) -> Evaluation | None:
         self._open()

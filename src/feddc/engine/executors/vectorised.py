@@ -49,7 +49,7 @@ class Vectorised:
                 group = clients[first : first + GROUP]
                 params[first : first + GROUP] = self._train_group(group, start, correct(group))
         floats, ints = (each.expand(len(clients), -1) for each in start.buffers)  # check_rows: training leaves them
-        yield from in_parts(Trained(params, Buffers(floats, ints)))
+        yield from in_parts(Trained(params, Buffers(floats, ints)), start)
 
     def evaluate(self, start: Start) -> Evaluation | None:
         self.model.load(start.model, start.buffers)

@@ -23,6 +23,7 @@ import types
 import weakref
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, replace
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -71,11 +72,12 @@ class Workers:
 
         rows = Trained(memory["params"][:k], Buffers(memory["row_floats"][:k], memory["row_ints"][:k]))
         missing = set(range(k))
-        waiting = deque(zip(parts(range(k), part_size(start.model.nbytes)), in_parts(rows), strict=True))
-        for task, _ in self._run(tasks()):
-            missing.remove(task.row)
-            while waiting and missing.isdisjoint(waiting[0][0]):
-                yield waiting.popleft()[1]
+        waiting = deque(zip(parts(range(k), part_size(start.model.nbytes)), in_parts(rows, start), strict=True))
+        with closing(self._run(tasks())) as results:
+            for task, _ in results:
+                missing.remove(task.row)
+                while waiting and missing.isdisjoint(waiting[0][0]):
+                    yield waiting.popleft()[1]
 
     def evaluate(self, start: Start) -> Evaluation | None:
         self._load(start)
