@@ -36,7 +36,8 @@ def grids(cells: Sequence[Cell], runs: Runs) -> list[Grid]:
             tables.append(_pivot(f"speed-up over FedAvg: {goal}", members, _speedups(members, runs, target)))
             tables.append(_pivot(f"MB moved to target: {goal}", members, _megabytes(runs, target)))
         if not members[0].targets:
-            tables.append(_pivot(f"best accuracy (%), measured | published: {group}", members, _accuracy(runs)))
+            beside = ", measured | published" if any(any(cell.published) for cell in members) else ""
+            tables.append(_pivot(f"best accuracy (%){beside}: {group}", members, _accuracy(runs)))
     return tables
 
 
