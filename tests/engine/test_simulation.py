@@ -256,3 +256,17 @@ def test_bad_arguments_are_refused_at_the_call(
     arguments = {"model": model, "rounds": 3} | options
     with pytest.raises(feddc.ConfigError, match=words):
         feddc.simulate(feddc.FedAvg(), arguments.pop("model"), federation, **arguments)
+
+
+@pytest.mark.parametrize("server", ["yogi", feddc.Yogi])
+def test_a_server_that_is_no_optimiser_is_refused(federation: feddc.Federation, server: Any) -> None:
+    with pytest.raises(feddc.ConfigError, match="server must be a server optimiser"):
+        feddc.Simulation(feddc.FedDC(server=server), nn.Linear(6, 3), federation, rounds=1)
+
+
+def test_a_model_with_lazy_layers_is_refused_until_it_has_seen_a_batch(federation: feddc.Federation) -> None:
+    model = nn.LazyLinear(3)
+    with pytest.raises(feddc.ConfigError, match="lazy layers"):
+        feddc.Simulation(feddc.FedDC(), model, federation, rounds=1)
+    model(federation.x[:2])
+    assert len(list(feddc.simulate(feddc.FedDC(), model, federation, rounds=1, training=FAST))) == 1

@@ -133,6 +133,9 @@ class Simulation:
         check(on_bad_update in known, f"on_bad_update must be one of {', '.join(known)}, not {on_bad_update!r}")
         good = hasattr(algorithm, "aggregate") and not inspect.isclass(algorithm)
         check(good, f"algorithm must be a method object, its class called with its options, not {algorithm!r}")
+        server = getattr(algorithm, "server", None)
+        good = server is None or (hasattr(server, "step") and not inspect.isclass(server))
+        check(good, f"server must be a server optimiser, such as feddc.Yogi(lr=0.01), not {server!r}")
         check(
             isinstance(federation, Federation),
             f"federation must be a feddc.Federation, not {type(federation).__name__}",
@@ -240,6 +243,8 @@ class Simulation:
 def check_fits(model: nn.Module, federation: Federation) -> None:
     """Refuse a model that cannot take the data's samples or does not have an output for every class."""
     check(isinstance(model, nn.Module), f"model must be a torch.nn.Module, not {type(model).__name__}")
+    sized = not any(nn.parameter.is_lazy(p) for p in model.parameters())
+    check(sized, "the model has lazy layers, whose size is not known yet: call it once on a batch of samples before")
     probe = copy.deepcopy(model).eval()
     sample = federation.x[:2]
     kind = next((p.dtype for p in probe.parameters()), torch.float32)
