@@ -278,3 +278,4 @@ def test_a_changed_app_is_picked_up_and_a_killed_warm_process_is_done_without(tm
             assert (f"version {rounds} {warm}\n" in deployment.log("node0")) is not killed
             assert f"version {rounds} " in deployment.log("node0")
         assert alive(node.pid)
+        deployment.until(lambda: len(deployment.trainers()) == 1, 10, "one trainer is left, whoever did the work")
