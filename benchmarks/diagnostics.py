@@ -11,8 +11,8 @@ import sys
 import time
 
 from feddc.engine.drift import DriftMeter
-from feddc.experiment.config import resolve
-from feddc.experiment.runner import prepare
+from feddc.study.config import resolve
+from feddc.study.runner import prepare
 
 spent = {"wall": 0.0, "processor": 0.0}
 

@@ -12,17 +12,21 @@ import pytest
 import feddc
 
 ROOT = Path(feddc.__file__).parent
+_GROUND = {"errors", "types", "specs", "storage"}
+_FLOOR = {*_GROUND, "algorithms", "data", "models", "tasks"}
 LAYERS = {  # what each part may import, besides itself
     "errors": set(),
     "types": set(),
     "specs": {"errors"},
-    "algorithms": {"errors", "types", "specs"},
-    "data": {"errors", "types", "specs"},
-    "models": {"errors", "types", "specs"},
-    "engine": {"errors", "types", "specs", "algorithms", "data", "models"},
-    "experiment": {"errors", "types", "specs", "algorithms", "data", "models", "engine"},
-    "report": {"errors", "types", "specs", "algorithms", "data", "models", "engine", "experiment"},
-    "flower": {"errors", "types", "specs", "algorithms", "data", "models", "engine"},
+    "storage": {"errors", "types", "specs"},
+    "algorithms": _GROUND,
+    "data": {*_GROUND, "tasks"},
+    "models": _GROUND,
+    "engine": _FLOOR,
+    "study": {*_FLOOR, "engine"},
+    "paper": {*_FLOOR, "engine", "study"},
+    "report": {*_FLOOR, "engine", "study", "paper"},
+    "flower": {*_FLOOR, "engine"},
 }
 
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
         StorageError,
         WorkerError,
     )
-    from .experiment.trackers import MLflow, TensorBoard
     from .models import make_model
+    from .study.trackers import MLflow, TensorBoard
     from .types import Cohort, Correction, LocalResult
 
 __version__ = "0.1.0"
@@ -56,7 +56,7 @@ _HOMES = {
         "StorageError",
         "WorkerError",
     ],
-    "experiment.trackers": ["MLflow", "TensorBoard"],
+    "study.trackers": ["MLflow", "TensorBoard"],
     "models": ["make_model"],
     "types": ["Cohort", "Correction", "LocalResult"],
 }

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from feddc.cli import main
-from feddc.experiment.config import resolve, result_digest
+from feddc.study.config import resolve, result_digest
 
 SMALL = ["--rounds", "2", "--epochs", "1", "--clients", "6"]
 

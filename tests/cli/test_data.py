@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from feddc.cli import main
-from feddc.data.catalogue import CATALOGUE, File, Web
+from feddc.data.fetch.catalogue import CATALOGUE, File, Web
 
 from ..data import formats
 from ..data.server import serve

@@ -13,12 +13,12 @@ from unittest import mock
 
 import pytest
 
-from feddc.experiment.rundir import RunDir, read_records
-from feddc.experiment.runner import read_outcome
+from feddc.study.rundir import RunDir, read_records
+from feddc.study.runner import read_outcome
 from tests.cli.test_cli import feddc
-from tests.experiment.test_resume import CrashError, result
+from tests.study.test_resume import CrashError, result
 
-OLD = Path(__file__).parent.parent / "experiment" / "format-1"
+OLD = Path(__file__).parent.parent / "study" / "format-1"
 SMALL = ["--rounds", "4", "--epochs", "1", "--clients", "6", "--model", "fcn:4", "--executor", "in-process"]
 SMALL += ["--checkpoint", "1", "--quiet"]
 
@@ -89,7 +89,7 @@ def test_a_reproduction_makes_its_page(tmp_path: Path) -> None:
     out, report = tmp_path / "cells", tmp_path / "pages"
     chosen = ["accuracy", "--data", "synthetic", "--split", "0-0", "--participation", "0.15"]
     command = ["reproduce", *chosen, "--methods", "fedavg,feddc", "--rounds", "3", "--quiet", "--out", str(out)]
-    with mock.patch("feddc.experiment.interval.Interval.due", return_value=True):
+    with mock.patch("feddc.study.interval.Interval.due", return_value=True):
         crash(3, *command, "--report", str(report))
     assert not report.exists()
     assert feddc("resume", str(out), "--quiet") == 0

@@ -19,12 +19,13 @@ from pathlib import Path
 import pytest
 
 import feddc
-from feddc.data import download, files, packages
-from feddc.data.archive import members
-from feddc.data.catalogue import CATALOGUE, DataSet, Debian, File, Npm, Origin, Web, WebArchive
-from feddc.data.disk import locate, require, verify
-from feddc.data.fetch import fetch
-from feddc.data.folder import data_folder
+from feddc.data.fetch import download, packages
+from feddc.data.fetch.catalogue import CATALOGUE, DataSet, Debian, File, Npm, Origin, Web, WebArchive
+from feddc.data.fetch.fetching import fetch
+from feddc.data.fetch.folder import data_folder
+from feddc.data.fetch.present import locate, require, verify
+from feddc.data.formats import files
+from feddc.data.formats.archive import members
 
 from . import formats
 from .server import Site, serve

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 import feddc
-from feddc.data.catalogue import CATALOGUE
-from feddc.data.cifar import read_cifar10_binary, read_cifar10_pickles
-from feddc.data.tiny_imagenet import read_tiny_imagenet
+from feddc.data.fetch.catalogue import CATALOGUE
+from feddc.data.formats.cifar import read_cifar10_binary, read_cifar10_pickles
+from feddc.data.formats.tiny_imagenet import read_tiny_imagenet
 
 from . import formats
 

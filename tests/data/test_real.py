@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import feddc
-from feddc.data.archive import members
-from feddc.data.catalogue import CATALOGUE
-from feddc.data.disk import require, verify
+from feddc.data.fetch.catalogue import CATALOGUE
+from feddc.data.fetch.present import require, verify
+from feddc.data.formats.archive import members
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 

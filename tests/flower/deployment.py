@@ -37,7 +37,7 @@ def trainers_of(folder: Path) -> list[int]:
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             line = path.read_bytes()
-            if b"feddc.flower.trainer" in line and str(folder).encode() in line:
+            if b"feddc.flower.client.trainer" in line and str(folder).encode() in line:
                 found.append(int(path.parent.name))
     return found
 

@@ -13,7 +13,7 @@ import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 
 import feddc
-from feddc.flower.server import Coordinator
+from feddc.flower.server.app import Coordinator
 from tests.flower.fake import FakeGrid
 from tests.flower.test_parity import coordinator, simulated
 
@@ -196,8 +196,8 @@ def test_a_round_goes_on_without_a_client_that_went_away_and_with_it_when_it_is_
 
 
 def test_a_client_only_runs_what_it_has(tmp_path: Path) -> None:
+    from feddc.flower.client.training import ClientSpec, TrainingClient
     from feddc.flower.packets import Packet
-    from feddc.flower.training import ClientSpec, TrainingClient
 
     spec = ClientSpec(
         "tests.flower.task:load_client", "tests.flower.task:make_model", (), (("partition-id", 0),), str(tmp_path)

@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 
 from feddc.cli import main
+from feddc.flower.client.processes import alive
 from feddc.flower.new import write_app
-from feddc.flower.processes import alive
 from tests.flower.deployment import BIN, Deployment, descendants, free_port, gone_within
 
 # In the place of a SuperNode, with a command of our own in the place of Flower's. It ends with its input.
 STAND_IN = """
 import sys
-from feddc.flower import node, warm
+from feddc.flower.client import node, warm
 sys.path.append({command!r})
 def command():
     import command

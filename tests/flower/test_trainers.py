@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import feddc
-from feddc.flower import trainers
+from feddc.flower.client import trainers
+from feddc.flower.client.processes import private_folder
 from feddc.flower.packets import Packet
-from feddc.flower.processes import private_folder
 from tests.flower.deployment import gone_within, trainers_of
 
 WHO = Packet({"ask": "who"})

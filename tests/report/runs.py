@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from feddc.engine import Drift, Record
-from feddc.experiment.config import resolve, to_toml
+from feddc.study.config import resolve, to_toml
 
 CLIENTS, CLASSES = 6, 4
 # How fast each method learns, and the vectors that it moves.

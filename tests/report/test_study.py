@@ -8,10 +8,10 @@ import pytest
 
 import feddc
 from feddc.engine import Record
-from feddc.experiment.cells import Cell
-from feddc.experiment.paper import Selection, select
+from feddc.paper.studies import Selection, select
 from feddc.report import results
 from feddc.report.study import grids, markdown, spread
+from feddc.study.cells import Cell
 
 
 def records(*accuracies: float) -> tuple[Record, ...]:

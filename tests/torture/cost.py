@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
-from feddc.experiment.checkpoint import Checkpoints
+from feddc.study.checkpoint import Checkpoints
 
 from .damage import command
 

@@ -37,7 +37,7 @@ def prepare(folder: Path) -> tuple[Path, Path]:
     """A run that was left alone, and one of the same that was ended after round 5 with checkpoints of 3 and 4."""
     from unittest import mock
 
-    from feddc.experiment.rundir import RunDir
+    from feddc.study.rundir import RunDir
 
     whole, ended = folder / "whole", folder / "ended"
     assert command("run", *SETTING.split(), "--checkpoint", "1", "--out", str(whole)) == (0, "")

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from feddc.algorithms import METHODS
 from feddc.cli import main
 from feddc.engine.executors import InProcess
-from feddc.experiment.config import FIELDS, SHORTHANDS
+from feddc.study.config import FIELDS, SHORTHANDS
 
 
 def words(text: str) -> list[str]:
@@ -140,7 +140,7 @@ def attempt(case: tuple[list[str], str | None]) -> str:
             # In place of processes, which take seconds to start.
             stack.enter_context(mock.patch("feddc.engine.executors.choose.Workers", lambda job, _: InProcess(job)))
             for target in targets:
-                stack.enter_context(mock.patch(f"feddc.experiment.{target}", started))
+                stack.enter_context(mock.patch(f"feddc.study.{target}", started))
             stack.enter_context(contextlib.redirect_stdout(out))
             stack.enter_context(contextlib.redirect_stderr(err))
             try:

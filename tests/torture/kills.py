@@ -20,8 +20,8 @@ import torch
 
 from feddc.algorithms import METHODS
 from feddc.cli import main
-from feddc.experiment.rundir import read_records
-from feddc.experiment.runinfo import status
+from feddc.study.rundir import read_records
+from feddc.study.runinfo import status
 
 SETTING = "--rounds 12 --clients 8 --epochs 1 --batch-size 32 --model fcn:16 --cohort-size 3 --quiet"
 EXECUTORS = {"in-process": [], "vectorised": [], "workers": ["--workers", "2"]}
@@ -88,8 +88,8 @@ def _warm_up() -> None:
     torch.set_num_threads(1)  # before the first fork: threads do not survive it
     import feddc.cli.display
     import feddc.report.tables  # noqa: F401
-    from feddc.experiment.config import resolve
-    from feddc.experiment.runner import prepare
+    from feddc.study.config import resolve
+    from feddc.study.runner import prepare
 
     prepare(resolve({"clients": 8, "rounds": 1, "executor": "in-process"})).step()
 

@@ -10,7 +10,7 @@ import click
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
-    from ..data.download import Progress
+    from ..data.fetch.download import Progress
 
 # Commands import feddc.data when they run: it brings torch, and --help should not wait for it.
 
@@ -30,9 +30,9 @@ def data() -> None:
 @data_dir_option
 def list_(data_dir: Path | None) -> None:
     """Every data set that lies in files, and whether it is here."""
-    from ..data.catalogue import CATALOGUE
-    from ..data.disk import locate
-    from ..data.folder import data_folder
+    from ..data.fetch.catalogue import CATALOGUE
+    from ..data.fetch.folder import data_folder
+    from ..data.fetch.present import locate
 
     root = data_folder(data_dir)
     click.echo(f"{'name':<14} {'train':>6} {'test':>6} {'classes':>7} {'to fetch':>9}  where")
@@ -48,9 +48,9 @@ def list_(data_dir: Path | None) -> None:
 @data_dir_option
 def fetch(name: str, data_dir: Path | None) -> None:
     """Get the data set NAME into the data folder, checked; a cut download is continued."""
-    from ..data.catalogue import entry
-    from ..data.fetch import fetch as fetch_files
-    from ..data.folder import data_folder
+    from ..data.fetch.catalogue import entry
+    from ..data.fetch.fetching import fetch as fetch_files
+    from ..data.fetch.folder import data_folder
 
     wanted, root = entry(name), data_folder(data_dir)
     with _bars() as bars:
@@ -63,10 +63,10 @@ def fetch(name: str, data_dir: Path | None) -> None:
 @data_dir_option
 def verify(name: str, data_dir: Path | None) -> None:
     """Check the files of the data set NAME against their published checksums."""
-    from ..data.catalogue import entry
-    from ..data.disk import require
-    from ..data.disk import verify as verify_files
-    from ..data.folder import data_folder
+    from ..data.fetch.catalogue import entry
+    from ..data.fetch.folder import data_folder
+    from ..data.fetch.present import require
+    from ..data.fetch.present import verify as verify_files
 
     wanted = entry(name)
     found = require(wanted, data_folder(data_dir))
@@ -80,7 +80,7 @@ def verify(name: str, data_dir: Path | None) -> None:
 @data_dir_option
 def path(data_dir: Path | None) -> None:
     """Print the data folder."""
-    from ..data.folder import data_folder
+    from ..data.fetch.folder import data_folder
 
     click.echo(data_folder(data_dir))
 

@@ -20,9 +20,9 @@ from .options import Show
 
 if TYPE_CHECKING:
     from ..engine import Record
-    from ..experiment.config import Config
-    from ..experiment.runner import Outcome
     from ..report.study import Grid
+    from ..study.config import Config
+    from ..study.runner import Outcome
 
 
 class Display:

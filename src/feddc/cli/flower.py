@@ -39,6 +39,6 @@ def node(options: tuple[str, ...]) -> None:
     This becomes the SuperNode, and keeps a process beside it that has imported Flower already: a SuperNode alone
     imports it again for every message. It ends as the SuperNode does, with the same exit code.
     """
-    from ..flower.node import become_supernode
+    from ..flower.client.node import become_supernode
 
     become_supernode([*options])

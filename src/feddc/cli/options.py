@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from ..errors import check
-from ..experiment.config import DATA_DEFAULTS, FIELDS, SHORTHANDS, Config, read_toml, resolve
 from ..specs import options as options_of
+from ..study.config import DATA_DEFAULTS, FIELDS, SHORTHANDS, Config, read_toml, resolve
 from .data import data_dir_option
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -27,10 +27,10 @@ def report(runs: tuple[Path, ...], output: Path, title: str | None, figures: str
     for each in formats:
         check(each in FORMATS, f"figures are made as {', '.join(FORMATS)}, not '{each}'")
 
-    from ..experiment.rundir import write_whole
     from ..report.collect import collect
     from ..report.page import render
     from ..report.settings import arrange
+    from ..study.rundir import write_whole
 
     settings = arrange(collect(runs))
     page = render(settings, title or f"feddc: {', '.join(path.name for path in runs)}")

@@ -45,8 +45,8 @@ def resume(folder: Path, quiet: bool, data_dir: Path | None) -> None:
 
 def unfinished(folder: Path) -> Iterator[Path]:
     """The plans and runs in a folder, and below it, that have not come to their end; those of a plan are its own."""
-    from ..experiment.plan import plans
-    from ..experiment.runinfo import status
+    from ..study.plan import plans
+    from ..study.runinfo import status
 
     what = status(folder)
     if found := plans(folder):
@@ -60,9 +60,9 @@ def unfinished(folder: Path) -> Iterator[Path]:
 
 
 def _go_on(what: Path, data_dir: Path | None, show: Show) -> None:
-    from ..experiment.config import from_toml
-    from ..experiment.plan import read_plan
-    from ..experiment.runinfo import status
+    from ..study.config import from_toml
+    from ..study.plan import read_plan
+    from ..study.runinfo import status
     from .run import train, train_all
     from .studies import run_study
 

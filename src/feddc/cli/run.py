@@ -12,8 +12,8 @@ from ..errors import ConfigError
 from .options import Show, configurations, experiment_options, gather, output_options
 
 if TYPE_CHECKING:
-    from ..experiment.config import Config
-    from ..experiment.plan import Plan
+    from ..study.config import Config
+    from ..study.plan import Plan
 
 
 @click.command()
@@ -38,8 +38,8 @@ def run(
 
 def train(config: Config, out: Path, data_dir: Path | None, show: Show, *, resume: bool = False) -> None:
     """Run into ``out``, or with ``resume`` go on with what is there, and show how it goes."""
-    from ..experiment.runinfo import ready
-    from ..experiment.runner import execute, prepare
+    from ..study.runinfo import ready
+    from ..study.runner import execute, prepare
     from .display import Display
 
     here, _ = ready(config, out) if resume else (config, False)
@@ -85,8 +85,8 @@ def compare(
     values.pop("method", None)
     configs = configurations(values, _names(values.pop("methods", list(METHODS))))
 
-    from ..experiment.cells import Cell
-    from ..experiment.plan import Plan
+    from ..study.cells import Cell
+    from ..study.plan import Plan
 
     cells = tuple(Cell("", label, "", each) for label, each in zip(_labels(configs), configs, strict=True))
     show = Show(quiet, as_json, tensorboard)
@@ -95,12 +95,12 @@ def compare(
 
 def train_all(plan: Plan, out: Path, data_dir: Path | None, show: Show, *, resume: bool = False) -> None:
     """Run a comparison into ``out``, or with ``resume`` what is left of it, and show how it goes."""
-    from ..experiment.cells import Shared, check_all
-    from ..experiment.rundir import claim
-    from ..experiment.runinfo import ready, status
-    from ..experiment.runner import execute, read_outcome
-    from ..experiment.trackers import require_tensorboard
     from ..report.figures import convergence
+    from ..study.cells import Shared, check_all
+    from ..study.rundir import claim
+    from ..study.runinfo import ready, status
+    from ..study.runner import execute, read_outcome
+    from ..study.trackers import require_tensorboard
     from .display import Display
 
     first, shared = plan.cells[0].config, Shared(data_dir)

@@ -15,7 +15,7 @@ from .data import data_dir_option
 from .options import Command, Show, configurations, experiment_options, gather, output_options
 
 if TYPE_CHECKING:
-    from ..experiment.cells import Cell
+    from ..study.cells import Cell
 
 
 def _listed(name: str, help: str) -> Callable[[Command], Command]:
@@ -57,7 +57,7 @@ def reproduce(
 
     Without a STUDY it lists them. A finished cell is never run again, so the command can be stopped and repeated.
     """
-    from ..experiment.paper import STUDIES, Selection, select
+    from ..paper.studies import STUDIES, Selection, select
 
     if study is None:
         for name, cells in STUDIES.items():
@@ -103,7 +103,7 @@ def sweep(
 
     A finished run is never run again, so the command can be stopped and repeated with the same --out.
     """
-    from ..experiment.cells import Cell
+    from ..study.cells import Cell
 
     axes = [_axis(text) for text in over]
     check(len({key for key, _ in axes}) == len(axes), "--over names an option twice")
@@ -131,11 +131,11 @@ def run_study(
     command: str = "feddc reproduce",
 ) -> None:
     """Run what is not finished, then show tables and pictures of all of it."""
-    from ..experiment.cells import Shared, check_all, expected_rounds, finished, run_cell, seconds_a_round
-    from ..experiment.plan import Plan
-    from ..experiment.trackers import require_tensorboard
     from ..report import results
     from ..report.study import grids
+    from ..study.cells import Shared, check_all, expected_rounds, finished, run_cell, seconds_a_round
+    from ..study.plan import Plan
+    from ..study.trackers import require_tensorboard
     from .display import Display, clock
 
     places: dict[str, Cell] = {}

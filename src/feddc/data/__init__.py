@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from .. import specs
-from .benchmarks import cifar10, cifar100, emnist_l, fashion_mnist, mnist, tiny_imagenet
+from .embedded import digits, synthetic
 from .federation import Federation
+from .images import cifar10, cifar100, emnist_l, fashion_mnist, mnist, tiny_imagenet
 from .own import csv, from_csv, from_image_folder, images
 from .partition import SPLITS
 from .request import Request
-from .sources import digits, synthetic
 
 DATA: specs.Table = {
     "digits": digits,

@@ -13,11 +13,11 @@ import torch
 
 from ..errors import DataError, check, check_count, check_number
 from .federation import Federation
-from .files import explained
+from .formats.files import explained
+from .formats.pictures import decode_all, picture_size
+from .formats.tabular import Rows, read_rows
 from .partition import Indices
-from .pictures import decode_all, picture_size
 from .request import Request
-from .tabular import Rows, read_rows
 
 TEST = "test"
 

@@ -13,13 +13,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .client import client_app
-    from .server import server_app
+    from .client.app import client_app
+    from .server.app import server_app
     from .settings import Settings
 
 __all__ = ["Settings", "client_app", "server_app"]
 
-_HOMES = {"Settings": "settings", "client_app": "client", "server_app": "server"}
+_HOMES = {"Settings": "settings", "client_app": "client.app", "server_app": "server.app"}
 
 
 def __getattr__(name: str) -> Any:

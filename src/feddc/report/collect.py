@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ..engine import Record
 from ..errors import RunError
-from ..experiment.config import Config, from_toml
-from ..experiment.rundir import read_json, read_records
+from ..study.config import Config, from_toml
+from ..study.rundir import read_json, read_records
 
 ALIKE = ("data", "split", "clients")
 """What runs must have in common to be compared."""

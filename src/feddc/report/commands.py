@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import asdict, replace
 
-from ..experiment.config import Config, resolve
+from ..study.config import Config, resolve
 from .settings import Setting
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import mean
 
-from ..experiment.published import Number
-from .known import Known, known
+from ..paper.known import Known, known
+from ..paper.published import Number
 from .settings import Line, Setting
 from .study import rounds_text, spread
 from .tables import speedup

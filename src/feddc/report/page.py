@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import feddc
 
 from ..errors import ConfigError
-from ..experiment.config import Config
-from ..experiment.published import MISPRINTS
+from ..paper.published import MISPRINTS
+from ..study.config import Config
 from . import series
 from .commands import commands
 from .grids import ablation_table, accuracy_table, goals, overview, rounds_table

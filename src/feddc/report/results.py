@@ -10,9 +10,9 @@ from typing import Any
 
 from ..engine import Record
 from ..errors import RunError
-from ..experiment.cells import Cell
-from ..experiment.published import MISPRINTS
-from ..experiment.rundir import write_whole
+from ..paper.published import MISPRINTS
+from ..study.cells import Cell
+from ..study.rundir import write_whole
 from .figures import convergence
 from .study import grids, markdown
 

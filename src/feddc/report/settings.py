@@ -8,7 +8,7 @@ from statistics import mean, median
 
 from ..algorithms import METHODS
 from ..engine.records import best_accuracy, rounds_to
-from ..experiment.config import Config
+from ..study.config import Config
 from .collect import Run
 from .tables import last_accuracy
 

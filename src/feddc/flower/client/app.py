@@ -1,0 +1,62 @@
+"""The Flower ClientApp. It hands each message to this client's trainer process and returns its answer."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+from flwr.supercore.utils import get_flwr_home
+
+from ..packets import Packet, from_records, to_records
+from ..references import Reference, reference
+from . import trainers
+
+if TYPE_CHECKING:
+    from flwr.clientapp.typing import Mod
+
+    from .training import TrainingClient
+
+
+def client_app(
+    load_client: Reference, model: Reference, *, methods: Sequence[Reference] = (), mods: Sequence[Mod] = ()
+) -> ClientApp:
+    """A Flower ClientApp that trains on what ``load_client`` returns.
+
+    ``load_client(node)`` gets the SuperNode's ``--node-config`` as a dict and returns ``(x, y)`` or a torch Dataset;
+    ``model()`` returns the module. Both are best given by name, ``"hospitals.task:load_client"``, so that Flower's own
+    process, a new one for every message, does not import torch. ``methods`` are method classes of your own, ``mods``
+    Flower's modifiers of messages. In the node's config, ``state-dir`` is the folder in which state is kept, and
+    ``threads`` the number that a trainer computes with, 1 if it is left out.
+    """
+    names = reference("load_client", load_client), reference("model", model)
+    own = tuple(reference("a method", each) for each in methods)
+
+    def respond(message: Message, context: Context) -> Message:
+        node = tuple(sorted(context.node_config.items()))
+        folder = str(Path(str(context.node_config.get("state-dir", get_flwr_home() / "feddc"))).expanduser().absolute())
+        asked = from_records(message.content)
+        return Message(to_records(_answer((*names, own, node, folder), asked)), reply_to=message)
+
+    app = ClientApp(mods=list(mods))
+    app.query()(respond)
+    app.train()(respond)
+    return app
+
+
+def _answer(spec: tuple[Any, ...], asked: Packet) -> Packet:
+    if Path(sys.argv[0]).name == "flwr-clientapp":  # one message, then this process ends: a trainer beside it stays
+        return trainers.answer(spec, asked)
+    return _here(spec).answer(asked)
+
+
+@lru_cache(maxsize=64)
+def _here(spec: tuple[Any, ...]) -> TrainingClient:
+    """In Flower's simulation many clients share a few long-lived processes, and train in them."""
+    from .training import ClientSpec, TrainingClient
+
+    return TrainingClient(ClientSpec(*spec))

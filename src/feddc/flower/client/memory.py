@@ -1,0 +1,61 @@
+"""A client's state between rounds, on its own disk: one file for each round in which it trained.
+
+A broadcast says in which round the server last used an answer of this client; the file of that round is the client's
+state, and all others are deleted. So a new state becomes current only when the server is known to have the answer that
+belongs to it, and one whose answer was lost is rolled back. A client whose file is gone begins again from the initial
+state, and says so.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...errors import RunError
+from ...storage import tensors as files
+
+
+class Remembered(NamedTuple):
+    """The state to train from, vectors (P,), and why it is not the one of the round asked for, if it is not."""
+
+    state: Any
+    lost: str | None
+
+
+class ClientMemory:
+    """The states of one client in one experiment."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def recall(self, round: int, initial: Any) -> Remembered:
+        """The state after ``round``, the initial one for round 0; every other state is forgotten."""
+        if not initial:  # a method whose clients keep nothing
+            return Remembered(initial, None)
+        for path in self.folder.glob("*.safetensors"):
+            if path != self._path(round):
+                path.unlink()
+        if round == 0:
+            return Remembered(initial, None)
+        try:
+            return Remembered(self._read(round, initial), None)
+        except RunError as error:
+            return Remembered(initial, f"the state of round {round} is lost: {error}")
+
+    def keep(self, round: int, state: Any) -> None:
+        """Write the state after ``round``; it counts once the server asks for it."""
+        if state:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            files.write(self._path(round), dict(zip(state._fields, state, strict=True)), {"round": str(round)})
+
+    def _path(self, round: int) -> Path:
+        return self.folder / f"{round:06d}.safetensors"
+
+    def _read(self, round: int, initial: Any) -> Any:
+        path = self._path(round)
+        tensors, about = files.read(path)
+        wanted = dict(zip(initial._fields, initial, strict=True))
+        same = tensors.keys() == wanted.keys() and about.get("round") == str(round)
+        if not same or any(tensors[name].shape != wanted[name].shape for name in wanted):
+            raise RunError(f"{path} is not a state of this method and model")
+        return type(initial)(*(tensors[name] for name in wanted))

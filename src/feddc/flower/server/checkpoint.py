@@ -1,0 +1,92 @@
+"""The server's side of an experiment on disk: its state after every round, its records and its model.
+
+<folder>/<experiment>/server/state.safetensors   what a later run continues from
+                            records.jsonl       a line for each round
+                            model.safetensors   the model after the last round
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from ...engine import Record
+from ...engine.state import filled, named
+from ...errors import RunError
+from ...models import Buffers
+from ...storage import tensors as files
+
+
+@dataclass
+class Progress:
+    """Where an experiment stands after ``round``."""
+
+    server: Any
+    buffers: Buffers
+    round: int = 0
+    id: str = ""
+    """The experiment's name and a random part: one begun anew under an old name does not meet the old one's state."""
+    samples: dict[int, int] = field(default_factory=dict)
+    """n_i of every client, as it said when the experiment began."""
+    seen: dict[int, int] = field(default_factory=dict)
+    """The last round in which an answer of each client was used."""
+
+
+class Checkpoint:
+    """One experiment's folder on the server."""
+
+    def __init__(self, folder: Path, experiment: str, setup: dict[str, Any]) -> None:
+        """``setup`` is what has to stay the same for the experiment to be continued."""
+        self.folder, self.experiment, self.setup = folder / experiment / "server", experiment, setup
+
+    def load(self, server: Any, buffers: Buffers) -> Progress:
+        """Where the experiment stands; at its beginning, with this state, if there is nothing yet."""
+        path = self.folder / "state.safetensors"
+        if not path.exists():
+            return Progress(server, buffers, id=f"{self.experiment}-{secrets.token_hex(4)}")
+        tensors, about = files.read(path)
+        try:
+            begun = json.loads(about["setup"])
+            progress = json.loads(about["progress"])
+            self._check_same(begun)
+            found = filled("server", server, tensors), filled("buffers", buffers, tensors)
+            samples, seen = ({int(k): int(v) for k, v in progress[key].items()} for key in ("samples", "seen"))
+            return Progress(*found, int(progress["round"]), str(progress["id"]), samples, seen)
+        except (KeyError, ValueError) as error:
+            raise RunError(f"{path} is not a checkpoint of this model and method: {error}") from None
+
+    def save(self, progress: Progress, record: Record) -> None:
+        """Write a round. The record comes first: a crash in between leaves one that the next run replaces."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "records.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(dataclasses.asdict(record)) + "\n")
+        tensors = named("server", progress.server) | named("buffers", progress.buffers)
+        where = {name: getattr(progress, name) for name in ("round", "id", "samples", "seen")}
+        about = {"setup": json.dumps(self.setup), "progress": json.dumps(where)}
+        files.write(self.folder / "state.safetensors", tensors, about)
+
+    def drop_records_after(self, round: int) -> None:
+        """Forget records of rounds that will be run again."""
+        path = self.folder / "records.jsonl"
+        if path.exists():
+            lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+            kept = [line for line in lines if line.endswith("\n") and json.loads(line)["round"] <= round]
+            path.write_text("".join(kept), encoding="utf-8")
+
+    def finish(self, model: nn.Module) -> None:
+        """Write the model."""
+        files.write(self.folder / "model.safetensors", model.state_dict(), {})
+
+    def _check_same(self, begun: dict[str, Any]) -> None:
+        for key, value in self.setup.items():
+            if begun.get(key) != value:
+                raise RunError(
+                    f"experiment '{self.experiment}' was begun with {key}={begun.get(key)}, not {value}: "
+                    "set it back to continue, or choose another experiment name"
+                )

@@ -1,0 +1,48 @@
+"""What the FedDC paper prints for a run, where the run is one of its cells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+from ..study.config import Config
+from .published import Number
+from .studies import STUDIES
+
+
+@dataclass(frozen=True)
+class Known:
+    """The paper's numbers for one configuration."""
+
+    rounds: Mapping[float, Number] = field(default_factory=dict)
+    """Rounds to a target accuracy."""
+    accuracy: Number | None = None
+    """Best accuracy in percent."""
+    budget: int = 0
+    """The rounds that the paper ran."""
+
+
+def known(config: Config) -> Known:
+    """The paper's numbers for this configuration; nothing but the seed and the number of rounds may differ."""
+    return _cells().get(_bare(config), Known())
+
+
+@cache
+def _cells() -> dict[Config, Known]:
+    found: dict[Config, Known] = {}
+    for study in STUDIES.values():
+        for cell in study():
+            key = _bare(cell.config)
+            old = found.get(key, Known())
+            numbers = dict(zip(cell.targets, cell.published, strict=False)) if cell.targets else {}
+            rounds = {**old.rounds, **{goal: number for goal, number in numbers.items() if number is not None}}
+            best = None if cell.targets else next(iter(cell.published), None)
+            found[key] = Known(rounds, old.accuracy or best, max(old.budget, cell.config.rounds))
+    return found
+
+
+def _bare(config: Config) -> Config:
+    """The configuration without what does not make it another cell."""
+    usual = {"executor": "auto", "workers": None, "device": "auto", "diagnostics": True, "stop_at": None}
+    return replace(config, seed=0, rounds=1, target=0.5, evaluate_every=1, **usual)  # type: ignore[arg-type]

@@ -1,0 +1,195 @@
+"""The experiments of the FedDC paper as lists of cells, with the paper's settings.
+
+A study is a function that yields the cells of one table or figure; ``select`` narrows it. To add one: write the
+function, add its line to STUDIES.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ..errors import ConfigError, check, unknown
+from ..study.cells import Cell
+from ..study.config import Config, resolve
+from .published import published_accuracy, published_rounds, targets
+
+SPLITS = {"iid": "iid", "d1": "dirichlet:0.6", "d2": "dirichlet:0.3", "unbalanced": "iid+unbalanced:0.3"}
+FIVE = ("fedavg", "fedprox", "scaffold", "feddyn", "feddc")
+ALPHAS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0)
+ABLATION = {
+    "fedavg": "fedavg",
+    "feddc(le)": "feddc:penalty=false:correction=false",
+    "feddc(lelp)": "feddc:correction=false",
+    "feddc(lelg)": "feddc:penalty=false",
+    "feddc(lelplg)": "feddc",
+}
+ADAPTIVE = {
+    "fedadam": "fedadam",
+    "fedyogi": "fedyogi",
+    "fedadagrad": "fedadagrad",
+    "feddc": "feddc",
+    "feddc+adam": "feddc:server=adam",
+    "feddc+yogi": "feddc:server=yogi",
+    "feddc+adagrad": "feddc:server=adagrad",
+}
+# FedDC's α with 500 clients, where the appendix has another one than with 100.
+ALPHA_500 = {"mnist": 0.2, "cifar10": 0.05, "cifar100": 0.05}
+
+
+def cell(
+    data: str, split: str, clients: int, participation: float, row: str, method: str, *, stop: bool = False
+) -> Cell:
+    """One cell with the paper's settings; ``stop`` ends it once the highest target of its data set is reached."""
+    values: dict[str, object] = {"data": data, "clients": clients, "participation": participation, "method": method}
+    if not data.startswith("synthetic"):
+        values["split"] = SPLITS[split]
+    if clients == 500 and row == "feddc":
+        values["alpha"] = ALPHA_500[data]
+    name = data.partition(":")[0]
+    goals = targets(name) if stop else ()
+    if goals:
+        values |= {"target": goals[-1], "stop_at": goals[-1]}
+    if goals:
+        published = tuple(published_rounds(name, split, participation, goal, row) for goal in goals)
+    elif name == "synthetic":
+        published = (published_accuracy(f"synthetic-{split}", "", clients, participation, row),)
+    else:
+        published = (published_accuracy(name, split, clients, participation, row),)
+    group = f"{name}, {clients} clients, {100 * participation:g} %"
+    return Cell(group, row, split, resolve(values), goals, published)
+
+
+def rounds() -> Iterator[Cell]:
+    """Rounds to a target accuracy: the main table and the four of the appendix."""
+    for data in ("mnist", "fashion-mnist", "emnist-l", "cifar10", "cifar100"):
+        for participation in (0.15, 1.0):
+            for split in ("iid", "d1", "d2"):
+                for method in FIVE:
+                    yield cell(data, split, 100, participation, method, method, stop=True)
+
+
+def accuracy() -> Iterator[Cell]:
+    """Best accuracy: 100, 500 and 20 clients, iid, D1, D2, unbalanced, synthetic."""
+    for participation in (0.15, 1.0):
+        for data in ("mnist", "cifar10", "cifar100"):
+            for split in SPLITS:
+                yield from (cell(data, split, 100, participation, each, each) for each in FIVE)
+        for data in ("cifar10", "cifar100"):
+            yield from (cell(data, "iid", 500, participation, each, each) for each in FIVE)
+        yield from _synthetic(participation)
+
+
+def curves() -> Iterator[Cell]:
+    """Every convergence figure: all data sets and splits, 100 clients; 500 clients; synthetic. No early stop."""
+    for participation in (0.15, 1.0):
+        for data in ("mnist", "fashion-mnist", "emnist-l", "cifar10", "cifar100"):
+            for split in SPLITS:
+                if split != "unbalanced" or data in ("mnist", "cifar10", "cifar100"):
+                    yield from (cell(data, split, 100, participation, each, each) for each in FIVE)
+        yield from _synthetic(participation)
+    for data in ("mnist", "cifar10", "cifar100"):
+        yield from (cell(data, "iid", 500, 1.0, each, each) for each in FIVE)
+
+
+def alpha() -> Iterator[Cell]:
+    """Sensitivity of FedDC to α."""
+    for data in ("mnist", "cifar10"):
+        for participation in (0.15, 1.0):
+            for value in ALPHAS:
+                yield replace(
+                    cell(data, "iid", 100, participation, f"alpha={value:g}", f"feddc:alpha={value:g}"),
+                    published=(None,),
+                )
+
+
+def ablation() -> Iterator[Cell]:
+    """FedDC's terms: loss, penalty, gradient correction."""
+    for data in ("cifar10", "mnist"):  # the paper has CIFAR-10 only
+        for split in ("iid", "d2"):
+            yield from (cell(data, split, 100, 0.15, row, method) for row, method in ABLATION.items())
+
+
+def adaptive() -> Iterator[Cell]:
+    """Adaptive server methods on CIFAR-100, 15 %; and FedDC with each of them, which the paper does not have."""
+    for split in ("iid", "d1", "d2"):
+        yield from (cell("cifar100", split, 100, 0.15, row, method) for row, method in ADAPTIVE.items())
+
+
+def tiny_imagenet() -> Iterator[Cell]:
+    """Tiny ImageNet, 20 clients, 10 rounds, ResNet18: --weights FILE starts from ImageNet's, as the paper did."""
+    for split in ("iid", "d1", "d2"):
+        yield from (cell("tiny-imagenet", split, 20, 1.0, each, each) for each in FIVE)
+
+
+def _synthetic(participation: float) -> Iterator[Cell]:
+    for pair in ("0-0", "1-0", "0-1"):
+        gamma1, gamma2 = pair.split("-")
+        data = f"synthetic:gamma1={gamma1}:gamma2={gamma2}"
+        yield from (cell(data, pair, 20, participation, each, each) for each in FIVE)
+
+
+STUDIES: dict[str, Callable[[], Iterator[Cell]]] = {
+    "rounds": rounds,
+    "accuracy": accuracy,
+    "curves": curves,
+    "alpha": alpha,
+    "ablation": ablation,
+    "adaptive": adaptive,
+    "tiny-imagenet": tiny_imagenet,
+}
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which part of a study to run; None is all of it."""
+
+    data: Sequence[str] | None = None
+    split: Sequence[str] | None = None
+    clients: Sequence[str] | None = None
+    participation: Sequence[str] | None = None
+    methods: Sequence[str] | None = None
+    seeds: Sequence[int] = (0,)
+    rounds: int | None = None
+
+
+def select(study: str, chosen: Selection) -> list[Cell]:
+    """The cells of a study that the selection asks for, once for each seed."""
+    if study not in STUDIES:
+        raise unknown("study", study, STUDIES)
+    cells = list(STUDIES[study]())
+    for name, wanted in (
+        ("data", chosen.data),
+        ("split", chosen.split),
+        ("clients", chosen.clients),
+        ("participation", chosen.participation),
+        ("methods", chosen.methods),
+    ):
+        if wanted is not None:
+            found = {_value(each, name) for each in STUDIES[study]()}
+            for value in wanted:
+                if value not in found:
+                    raise ConfigError(f"in study '{study}': {unknown(name, value, found)}")
+            cells = [each for each in cells if _value(each, name) in wanted]
+    check(
+        bool(cells),
+        f"no cell of study '{study}' has all that was asked for: `feddc reproduce {study} --list` shows them",
+    )
+    check(bool(chosen.seeds), "seeds must name at least one seed")
+    return [
+        replace(each, config=replace(each.config, seed=seed, rounds=chosen.rounds or each.config.rounds))
+        for each in cells
+        for seed in chosen.seeds
+    ]
+
+
+def _value(each: Cell, name: str) -> str:
+    config: Config = each.config
+    values = {
+        "data": config.data.partition(":")[0],
+        "split": each.column,
+        "clients": str(config.clients),
+        "participation": f"{config.participation:g}",
+        "methods": each.row,
+    }
+    return values[name]

@@ -1,0 +1,88 @@
+"""The paper's experiments as cells: all there, with the paper's settings and numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+import feddc
+from feddc.algorithms import make_method
+from feddc.paper.published import TABLES, published_accuracy, published_rounds, table, targets
+from feddc.paper.studies import STUDIES, Selection, select
+
+
+def test_published_numbers_are_found() -> None:
+    assert str(published_rounds("mnist", "d2", 0.15, 0.98, "feddc")) == "62"
+    assert str(published_rounds("mnist", "d2", 0.15, 0.98, "fedavg")) == ">600"
+    assert published_rounds("mnist", "d2", 0.5, 0.98, "feddc") is None
+    assert str(published_accuracy("cifar10", "iid", 500, 1.0, "feddc")) == "84.93"
+    assert str(published_accuracy("tiny-imagenet", "d1", 20, 1.0, "feddc")) == "46.44"
+    assert str(published_accuracy("cifar100", "iid", 100, 0.15, "fedyogi")) == "42.3"
+    assert str(published_accuracy("synthetic-1-0", "", 20, 0.15, "feddc")) == "99.23"
+    assert targets("cifar100") == (0.35, 0.4, 0.5)
+
+
+def test_every_published_cell_is_in_a_study() -> None:
+    """Each row of each table is the published number of some cell."""
+    found = Counter(
+        (cell.config.data.partition(":")[0], cell.column, cell.config.clients, cell.config.participation, cell.row)
+        for study in STUDIES
+        for cell in select(study, Selection())
+    )
+    for name in TABLES:
+        for row in table(name):
+            data, split = row["dataset"], row["split"]
+            if data.startswith("synthetic"):
+                data, split = "synthetic", data.removeprefix("synthetic-")
+            clients, participation = int(row["clients"]), float(row.get("participation", 1.0))
+            assert found[(data, split, clients, participation, row["method"])], row
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_every_cell_is_a_valid_run(study: str) -> None:
+    for cell in select(study, Selection()):
+        make_method(cell.config.method)
+        assert len(cell.published) == max(1, len(cell.targets))
+    keys = [cell.key for cell in select(study, Selection(seeds=(0, 1)))]
+    assert len(set(keys)) == len(keys)
+
+
+def test_settings_are_the_papers() -> None:
+    [cell] = select("rounds", Selection(["mnist"], ["d2"], None, ["0.15"], ["feddc"]))
+    config = cell.config
+    assert (config.method, config.split, config.model) == ("feddc:alpha=0.1", "dirichlet:0.3", "fcn")
+    assert (config.batch_size, config.epochs, config.lr, config.lr_decay) == (50, 5, 0.1, 0.998)
+    assert (config.weight_decay, config.clip_norm, config.rounds, config.stop_at) == (1e-3, 10.0, 600, 0.98)
+    [many] = select("accuracy", Selection(["cifar10"], ["iid"], ["500"], ["1"], ["feddc"]))
+    assert many.config.method == "feddc:alpha=0.05"
+    [synthetic] = select("accuracy", Selection(["synthetic"], ["1-0"], None, ["1"], ["feddc"]))
+    assert synthetic.config.method == "feddc:alpha=0.005"
+    assert (synthetic.config.weight_decay, synthetic.config.lr_decay, synthetic.config.epochs) == (1e-5, 1.0, 10)
+
+
+@pytest.mark.parametrize(
+    ("study", "selection", "words"),
+    [
+        ("round", Selection(), "did you mean 'rounds'"),
+        ("rounds", Selection(data=["minst"]), "did you mean 'mnist'"),
+        ("rounds", Selection(split=["d3"]), "unknown split 'd3'"),
+        ("rounds", Selection(methods=["fedadam"]), "unknown methods 'fedadam'"),
+        ("accuracy", Selection(data=["mnist"], clients=["500"]), "no cell of study 'accuracy'"),
+        ("rounds", Selection(seeds=()), "at least one seed"),
+    ],
+)
+def test_bad_selections_are_refused(study: str, selection: Selection, words: str) -> None:
+    with pytest.raises(feddc.ConfigError, match=words):
+        select(study, selection)
+
+
+def test_the_key_changes_with_what_changes_the_result_only() -> None:
+    [cell] = select("rounds", Selection(["mnist"], ["d2"], None, ["0.15"], ["feddc"]))
+    from dataclasses import replace
+
+    def key(**changes: object) -> str:
+        return replace(cell, config=replace(cell.config, **changes)).key  # type: ignore[arg-type]
+
+    assert key(workers=3, executor="workers", target=0.9) == cell.key
+    assert len({cell.key, key(seed=1), key(lr=0.2), key(rounds=5), key(method="feddc:alpha=0.2")}) == 5
