@@ -62,8 +62,8 @@ def test_bf16_rounds_and_executors_agree(model: Callable[[], nn.Module]) -> None
     assert apart(run(model(), "vectorised")) < 0.05
 
 
-@pytest.mark.parametrize("rows", [1, 3])
-def test_the_written_out_gradient_rounds_as_autocast_does(rows: int) -> None:
+def test_the_written_out_gradient_rounds_as_autocast_does() -> None:
+    rows = 3
     layers = dense_layers(dense())
     assert layers is not None
     params = torch.randn(rows, FlatModel(dense()).params.numel()) / 4
@@ -73,9 +73,8 @@ def test_the_written_out_gradient_rounds_as_autocast_does(rows: int) -> None:
     HalfDenseRows(layers, params, found)(x, y, 1 / 5)
     for k in range(rows):
         DenseGradient(layers, params[k], exact[k])(x[k], y[k])
-    scale = exact.abs().max()
-    torch.testing.assert_close(found / scale, wanted / scale, rtol=0.02, atol=5e-3)
-    assert 1e-5 < float((found - exact).abs().max() / scale) < 0.05  # it does round, and not by more than 8 bits give
+    assert float((found - wanted).norm() / exact.norm()) < 0.01
+    assert 1e-4 < float((found - exact).norm() / exact.norm()) < 0.03  # it rounds, by what 8 bits give
     alone = torch.zeros_like(params[0])
     HalfDenseGradient(layers, params[0], alone)(x[0], y[0])
     torch.testing.assert_close(alone, found[0])

@@ -64,7 +64,7 @@ def main(args: list[str] | None = None) -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _warn(message: Warning | str, *_: Any) -> None:
+def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
     """A warning as one line, like every other message."""
     click.echo(f"feddc: warning: {' '.join(str(message).split())}", err=True)
 

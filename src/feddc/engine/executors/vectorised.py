@@ -89,7 +89,7 @@ class Vectorised:
         back[order] = torch.arange(len(order))
         return params.cpu()[back]
 
-    def _gradient(self, params: Rows, grads: Rows) -> DenseRows | FunctionalGradient:
+    def _gradient(self, params: Rows, grads: Rows) -> DenseRows | HalfDenseRows | FunctionalGradient:
         if self._layers is not None:
             half = self.job.training.precision == "bf16"
             return (HalfDenseRows if half else DenseRows)(self._layers, params, grads)
