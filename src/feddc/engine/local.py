@@ -16,46 +16,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..data import Federation
-from ..errors import DataError, check_count, check_number
+from ..errors import DataError
 from ..models import Buffers, FlatModel
+from ..options import LocalTraining
 from ..types import Correction, Vector
 from .dense import DenseGradient, dense_layers
 from .keys import generator
-
-
-@dataclass(frozen=True)
-class LocalTraining:
-    """How clients train; the defaults are the paper's for image data.
-
-    ``batch_size=None`` is the full batch, ``clip_norm=None`` no clipping. Round t (from 1) uses the learning rate
-    lr · lr_decay^(t−1).
-    """
-
-    epochs: int = 5
-    batch_size: int | None = 50
-    lr: float = 0.1
-    lr_decay: float = 0.998
-    weight_decay: float = 1e-3
-    clip_norm: float | None = 10.0
-
-    def __post_init__(self) -> None:
-        check_count("epochs", self.epochs, high=10**6)  # the order of all passes is planned in memory
-        if self.batch_size is not None:
-            check_count("batch_size", self.batch_size)
-        check_number("lr", self.lr, 0, above=True)
-        check_number("lr_decay", self.lr_decay, 0, 1, above=True)
-        check_number("weight_decay", self.weight_decay, 0)
-        if self.clip_norm is not None:
-            check_number("clip_norm", self.clip_norm, 0, above=True)
-
-    def lr_in(self, round: int) -> float:
-        """The learning rate of a round (from 1)."""
-        return self.lr * self.lr_decay ** (round - 1)
-
-    def nominal_steps(self, sizes: NDArray[np.int64]) -> int:
-        """K = epochs × ceil(mean samples / batch size), one number for all clients."""
-        per_epoch = 1 if self.batch_size is None else math.ceil(float(np.mean(sizes)) / self.batch_size)
-        return self.epochs * per_epoch
 
 
 @dataclass(frozen=True)

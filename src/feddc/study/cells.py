@@ -14,13 +14,23 @@ from ..data import Federation
 from ..engine import Record, Simulation
 from ..engine.executors.choose import check_choice, usable_cores
 from ..engine.local import Start
-from ..paper.published import Number
 from ..storage.atomic import PART, sync_folder
 from ..types import Correction
 from .config import Config, result_digest
 from .rundir import read_records, to_stderr
 from .runinfo import ready, status
 from .runner import Outcome, execute, federation_of, prepare, read_outcome
+
+
+@dataclass(frozen=True)
+class Number:
+    """A published number: rounds, or an accuracy in percent. ``censored`` rounds were not enough."""
+
+    value: float
+    censored: bool = False
+
+    def __str__(self) -> str:
+        return f"{'>' if self.censored else ''}{self.value:g}"
 
 
 @dataclass(frozen=True)
@@ -34,7 +44,7 @@ class Cell:
     targets: tuple[float, ...] = ()
     """The accuracies whose rounds are asked for; empty where the best accuracy is."""
     published: tuple[Number | None, ...] = ()
-    """The paper's number for each target, or for the best accuracy."""
+    """The published number for each target, or for the best accuracy."""
 
     @property
     def key(self) -> str:
@@ -94,7 +104,7 @@ def check_all(cells: Sequence[Cell], shared: Shared) -> None:
     """Refuse a mistake in any cell before the first one runs. Cells that differ only in seed are checked once."""
     seen = set()
     for cell in cells:
-        check_choice(cell.config.executor, cell.config.workers, cell.config.device, cell.config.ray_address)
+        check_choice(cell.config)
         config = replace(cell.config, seed=0, executor="in-process", workers=None, device="auto", ray_address=None)
         if config not in seen:
             seen.add(config)
