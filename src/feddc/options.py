@@ -23,6 +23,7 @@ records  they are the same course of training, of which other rounds are kept
 seed     they are repetitions of one experiment
 run      they have the same result: the option only says how it is computed, watched or judged
 """
+Precision: TypeAlias = Literal["float32", "bf16"]
 OnBadUpdate: TypeAlias = Literal["reject", "stop"]
 
 
@@ -36,7 +37,7 @@ class LocalTraining:
     """How clients train; the defaults are the paper's for image data.
 
     ``batch_size=None`` is the full batch, ``clip_norm=None`` no clipping. Round t (from 1) uses the learning rate
-    lr · lr_decay^(t−1).
+    lr · lr_decay^(t−1). ``precision="bf16"`` computes products and convolutions in bfloat16, all else in float32.
     """
 
     epochs: int = option(5, "local passes over a client's data")
@@ -45,6 +46,7 @@ class LocalTraining:
     lr_decay: float = option(0.998, "factor on the learning rate after every round")
     weight_decay: float = option(1e-3, "local weight decay")
     clip_norm: float | None = option(10.0, "largest gradient norm, or none for no clipping")
+    precision: Precision = option("float32", "of products in a local step: float32, or bf16 where the processor has it")
 
     def __post_init__(self) -> None:
         check_count("epochs", self.epochs, high=10**6)  # the order of all passes is planned in memory
@@ -55,6 +57,8 @@ class LocalTraining:
         check_number("weight_decay", self.weight_decay, 0)
         if self.clip_norm is not None:
             check_number("clip_norm", self.clip_norm, 0, above=True)
+        if self.precision not in typing.get_args(Precision):
+            raise unknown("precision", str(self.precision), typing.get_args(Precision))
 
     def lr_in(self, round: int) -> float:
         """The learning rate of a round (from 1)."""

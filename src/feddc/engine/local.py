@@ -18,10 +18,11 @@ from torch import Tensor, nn
 from ..data import Federation
 from ..errors import DataError
 from ..models import Buffers, FlatModel
-from ..options import LocalTraining
+from ..options import LocalTraining, Precision
 from ..types import Correction, Vector
-from .dense import DenseGradient, dense_layers
+from .dense import DenseGradient, HalfDenseGradient, dense_layers
 from .keys import generator
+from .precision import autocast
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ def local_sgd(
     params, grads = model.params, model.grads
     linear, prox = correction.linear, float(correction.prox)
     shrink = 1 - lr * (training.weight_decay + float(correction.decay))
-    add_gradient = gradient_of(model)
+    add_gradient = gradient_of(model, training.precision)
     model.train()
     one, row = params.new_ones(1), params.unsqueeze(0)
     for x, y in samples:
@@ -166,15 +167,18 @@ def local_sgd(
         row.addr_(one, grads, beta=shrink, alpha=-rate)  # shrink·θ − rate·g in one pass over memory
 
 
-def gradient_of(model: FlatModel) -> Callable[[Tensor, Tensor], None]:
+def gradient_of(model: FlatModel, precision: Precision = "float32") -> Callable[[Tensor, Tensor], None]:
     """A function that adds the gradient of the mean cross-entropy of a batch to ``model.grads``."""
     layers = dense_layers(model.module)
     if layers is not None:
-        return DenseGradient(layers, model.params, model.grads)
+        kind = DenseGradient if precision == "float32" else HalfDenseGradient
+        return kind(layers, model.params, model.grads)
 
     def autograd(x: Tensor, y: Tensor) -> None:
         with torch.enable_grad():
-            torch.autograd.backward(F.cross_entropy(model.module(x), y))
+            with autocast(precision, x.device):
+                out = model.module(x)
+            torch.autograd.backward(F.cross_entropy(out.to(model.params.dtype), y))
 
     return autograd
 
