@@ -20,7 +20,7 @@ from .callbacks import Callback
 from .cohorts import answering, make_cohorts
 from .drift import DriftMeter
 from .executors import Vectorised, choose
-from .local import Job, LocalTraining, Start
+from .local import Job, LocalTraining, Start, steps_column
 from .records import Record, Result
 from .rounds import OnBadUpdate, nbytes, run_round
 from .state import filled, named
@@ -148,13 +148,15 @@ class Simulation:
         self.training = training or LocalTraining()
         self.seed, self.evaluate_every, self.round = seed, evaluate_every, 0
         self.cohorts = make_cohorts(len(federation), rounds, participation, cohort_size, cohorts)
-        self.steps = self.training.nominal_steps(federation.sizes)
+        self.nominal = self.training.nominal_steps(federation.sizes)
         initial = FlatModel(model)
         self.weights = federation.weights.to(initial.params.dtype)
         self.server = algorithm.init_server(initial.params.clone())
         self.buffers = initial.buffers()
         self.store = ClientStore(algorithm.init_client(self.server.model), len(federation))
-        job = Job(model, federation, self.training, seed, self.steps if algorithm.fixed_steps else None)
+        fixed = self.nominal if algorithm.fixed_steps else None
+        self.steps = steps_column(federation.sizes, self.training, model, fixed).to(initial.params.dtype)
+        job = Job(model, federation, self.training, seed, fixed)
         size = self.cohorts.mean_size
         self.executor, self.executor_reason = choose(job, rounds, size, executor, workers, device, ray_address)
         self.diagnostics, self.callbacks = diagnostics, list(callbacks)
@@ -190,9 +192,8 @@ class Simulation:
             self.executor,
             cohort,
             self.weights,
-            self.round,
             self.steps,
-            self.training.lr,
+            self.training.schedule(self.round, self.nominal),
             self.on_bad_update,
             meter,
         )
