@@ -15,7 +15,7 @@ c/ω_i − c_i, and c moves by Σ ω_i (c_i⁺ − c_i)/N. With clients of equal
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 
@@ -43,6 +43,7 @@ class Scaffold:
 
     form: Literal["original", "feddc"] = "original"
     server: ServerOptimizer = SGD()
+    title: ClassVar[str] = "SCAFFOLD"
 
     def __post_init__(self) -> None:
         check(self.form in ("original", "feddc"), f"form must be 'original' or 'feddc', not {self.form!r}")
