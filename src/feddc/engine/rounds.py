@@ -73,7 +73,7 @@ def run_round(
         before, delta, columns = store.gather(clients), local.delta, algorithm.weigh(local, weight)
         upload, state = algorithm.upload(sent, before, local, weight)
         up += nbytes(upload) + len(clients) * buffers.nbytes
-        if bad := refuse(bad_rows(clients, params, (floats, *upload))):
+        if bad := refuse(bad_rows(clients, params, (floats, *upload, *state))):
             keep = [row for row, client in enumerate(clients) if client not in bad]
             clients = [clients[row] for row in keep]
             weight, floats, ints, delta = weight[keep], floats[keep], ints[keep], delta[keep]
