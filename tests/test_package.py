@@ -18,7 +18,7 @@ LAYERS = {  # what each part may import, besides itself
     "errors": set(),
     "types": set(),
     "specs": {"errors"},
-    "options": {"errors"},
+    "options": {"errors", "types"},
     "storage": {"errors", "types", "specs"},
     "algorithms": _GROUND,
     "data": {*_GROUND, "tasks"},

@@ -11,9 +11,12 @@ import dataclasses
 import math
 import typing
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from .errors import check, check_count, check_number, unknown
+
+if TYPE_CHECKING:
+    from .types import Schedule
 
 Role: TypeAlias = Literal["cell", "records", "seed", "run"]
 """What it means for two runs to differ in an option:
@@ -63,6 +66,12 @@ class LocalTraining:
     def lr_in(self, round: int) -> float:
         """The learning rate of a round (from 1)."""
         return self.lr * self.lr_decay ** (round - 1)
+
+    def schedule(self, round: int, nominal: int) -> Schedule:
+        """What everyone knows of a round: its number (from 1), K, η and η_t."""
+        from .types import Schedule  # brings torch, for which the command line's help should not wait
+
+        return Schedule(round=round, nominal=nominal, lr=self.lr, rate=self.lr_in(round))
 
     def nominal_steps(self, sizes: Any) -> int:
         """K = epochs × ceil(mean samples / batch size), one number for all clients."""

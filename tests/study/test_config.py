@@ -71,14 +71,15 @@ def test_any_text_survives_the_file(text: str, tmp_path: Path) -> None:
 
 
 def test_the_simulation_has_every_value_of_the_configuration() -> None:
-    values = {key: value for key, value in OTHER.items() if key not in ("cohort_size", "workers", "ray_address")}
-    config = resolve(values | {"data": "digits", "method": "feddc", "split": "iid"})
-    simulation = prepare(config)
-    for field in dataclasses.fields(LocalTraining):
-        assert getattr(simulation.training, field.name) == getattr(config, field.name), field.name
-    for field in dataclasses.fields(Options):
-        assert getattr(simulation.options, field.name) == getattr(config, field.name), field.name
-    assert (simulation.rounds, len(simulation.federation)) == (config.rounds, config.clients)
+    config = Config(**OTHER)
+    for part, whole in ((config.training, LocalTraining), (config.options, Options)):
+        found = part if isinstance(part, dict) else vars(part)
+        assert found == {field.name: OTHER[field.name] for field in dataclasses.fields(whole)}
+    chosen = resolve({"clients": 7, "rounds": 3, "clip_norm": 3.0, "weight_decay": 0.5, "seed": 4, "dropout": 0.5})
+    simulation = prepare(chosen)
+    assert simulation.training == chosen.training
+    assert simulation.options == Options(**chosen.options)
+    assert (simulation.rounds, len(simulation.federation)) == (3, 7)
 
 
 def test_keywords_are_the_options() -> None:

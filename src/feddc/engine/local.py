@@ -50,6 +50,16 @@ class Job:
         return torch.contiguous_format
 
 
+def steps_column(sizes: NDArray[np.int64], training: LocalTraining, module: nn.Module, fixed: int | None) -> Tensor:
+    """The column of K_i: how many steps each client takes, by its number of samples."""
+    known, place = np.unique(sizes, return_inverse=True)
+    smallest = smallest_batch(module)
+    steps = [
+        [fixed or training.epochs * len(_starts(int(samples), training.batch_size, smallest))] for samples in known
+    ]
+    return torch.tensor(steps, dtype=torch.get_default_dtype())[torch.from_numpy(place)]
+
+
 class Start(NamedTuple):
     """Where a round begins: the global model that the cohort received."""
 
@@ -98,8 +108,8 @@ def augmentation(job: Job, round: int, client: int) -> Callable[[Tensor], Tensor
 def plan(job: Job, round: int, client: int) -> Batches:
     """Which of its samples a client takes in each step of a round."""
     samples = len(job.federation.clients[client])
-    smallest = 2 if _has_batch_norm(job.module) else 1
-    return batches(samples, job.training, generator(job.seed, "batches", round, client), job.fixed_steps, smallest)
+    rng = generator(job.seed, "batches", round, client)
+    return batches(samples, job.training, rng, job.fixed_steps, smallest_batch(job.module))
 
 
 @dataclass(frozen=True)
@@ -128,15 +138,19 @@ def batches(
     """
     if samples < smallest:
         raise DataError("a client has one sample, and a model with BatchNorm needs at least two to train on")
-    size = samples if training.batch_size is None else min(training.batch_size, samples)
-    starts = np.arange(0, samples, size)
-    if len(starts) > 1 and samples - starts[-1] < smallest:
-        starts = starts[:-1]
+    starts = _starts(samples, training.batch_size, smallest)
     steps = training.epochs * len(starts) if steps is None else steps
     passes = math.ceil(steps / len(starts))
     orders = [np.arange(samples) if len(starts) == 1 else rng.permutation(samples) for _ in range(passes)]
     bounds = np.append((starts + samples * np.arange(passes)[:, None]).ravel(), passes * samples)
     return Batches(np.concatenate(orders), bounds[: steps + 1])
+
+
+def _starts(samples: int, batch_size: int | None, smallest: int) -> NDArray[np.int64]:
+    """Where the batches of one pass begin."""
+    size = samples if batch_size is None else min(batch_size, samples)
+    starts = np.arange(0, samples, size)
+    return starts[:-1] if len(starts) > 1 and samples - starts[-1] < smallest else starts
 
 
 @torch.no_grad()
@@ -203,5 +217,6 @@ def evaluate(
     return Evaluation(int((logits.argmax(dim=1) == y).sum()), float(loss), len(y))
 
 
-def _has_batch_norm(module: nn.Module) -> bool:
-    return any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in module.modules())
+def smallest_batch(module: nn.Module) -> int:
+    """The fewest samples that a step may have: BatchNorm cannot train on one."""
+    return 2 if any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in module.modules()) else 1

@@ -23,7 +23,7 @@ from .cohorts import answering, make_cohorts
 from .drift import DriftMeter
 from .executors import Vectorised, choose
 from .executors.choose import find_device
-from .local import Job, Start
+from .local import Job, Start, steps_column
 from .precision import check_precision
 from .records import Record, Result
 from .rounds import nbytes, run_round
@@ -114,13 +114,15 @@ class Simulation:
             self.training = replace(self.training, precision=precision)
         self.round = 0
         self.cohorts = make_cohorts(len(federation), rounds, self.options, cohorts)
-        self.steps = self.training.nominal_steps(federation.sizes)
+        self.nominal = self.training.nominal_steps(federation.sizes)
         initial = FlatModel(model)
         self.weights = federation.weights.to(initial.params.dtype)
         self.server = algorithm.init_server(initial.params.clone())
         self.buffers = initial.buffers()
         self.store = ClientStore(algorithm.init_client(self.server.model), len(federation))
-        job = Job(model, federation, self.training, self.options.seed, self.steps if algorithm.fixed_steps else None)
+        fixed = self.nominal if algorithm.fixed_steps else None
+        self.steps = steps_column(federation.sizes, self.training, model, fixed).to(initial.params.dtype)
+        job = Job(model, federation, self.training, self.options.seed, fixed)
         self.executor, self.executor_reason = choose(job, rounds, self.cohorts.mean_size, self.options)
         check_precision(self.training.precision, initial.params.dtype, find_device(self.options.device))
         self.callbacks = list(callbacks)
@@ -156,9 +158,8 @@ class Simulation:
             self.executor,
             cohort,
             self.weights,
-            self.round,
             self.steps,
-            self.training.lr,
+            self.training.schedule(self.round, self.nominal),
             self.options.on_bad_update,
             meter,
         )
