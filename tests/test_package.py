@@ -13,13 +13,14 @@ import feddc
 
 ROOT = Path(feddc.__file__).parent
 _GROUND = {"errors", "types", "specs", "storage"}
-_FLOOR = {*_GROUND, "algorithms", "data", "models", "tasks"}
+_FLOOR = {*_GROUND, "algorithms", "data", "models", "tasks", "trust"}
 LAYERS = {  # what each part may import, besides itself
     "errors": set(),
     "types": set(),
     "specs": {"errors"},
     "storage": {"errors", "types", "specs"},
     "algorithms": _GROUND,
+    "trust": _GROUND,
     "data": {*_GROUND, "tasks"},
     "models": _GROUND,
     "engine": _FLOOR,
