@@ -78,10 +78,6 @@ def test_exported_names() -> None:
         _ = feddc.FedDCC  # type: ignore[attr-defined]
 
 
-def test_the_method_fits_on_a_page() -> None:
-    assert len((ROOT / "algorithms" / "feddc.py").read_text().splitlines()) < 80
-
-
 def test_import_is_light() -> None:
     heavy = ("torch", "sklearn", "matplotlib", "rich", "flwr", "ray")
     script = f"import sys, feddc, feddc.cli; print([m for m in {heavy} if m in sys.modules])"
