@@ -13,7 +13,7 @@ import feddc
 
 ROOT = Path(feddc.__file__).parent
 _GROUND = {"errors", "types", "specs", "options", "storage"}
-_FLOOR = {*_GROUND, "algorithms", "data", "models", "tasks"}
+_FLOOR = {*_GROUND, "algorithms", "data", "models", "tasks", "trust"}
 LAYERS = {  # what each part may import, besides itself
     "errors": set(),
     "types": set(),
@@ -21,6 +21,7 @@ LAYERS = {  # what each part may import, besides itself
     "options": {"errors", "types"},
     "storage": {"errors", "types", "specs"},
     "algorithms": _GROUND,
+    "trust": _GROUND,
     "data": {*_GROUND, "tasks"},
     "models": _GROUND,
     "engine": _FLOOR,
