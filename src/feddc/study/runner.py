@@ -12,6 +12,7 @@ from typing import Any, cast
 from ..algorithms import make_method
 from ..data import Federation, load
 from ..engine import LocalTraining, Record, Simulation
+from ..engine.growth import warning
 from ..engine.precision import Precision
 from ..engine.records import best_accuracy, bytes_to, rounds_to
 from ..engine.rounds import OnBadUpdate
@@ -39,6 +40,7 @@ class Outcome:
         return {
             "status": "diverged" if self.error else "finished",
             "error": str(self.error) if self.error else None,
+            "warning": warning(self.records, make_method(self.config.method)),
             "rounds": len(self.records),
             "best_accuracy": best_accuracy(self.records),
             "final_accuracy": self.records[-1].accuracy if self.records else None,
