@@ -29,6 +29,7 @@ from ...engine.rounds import Sums, nbytes
 from ...engine.screening import bad_rows
 from ...errors import DataError, DivergedError, RunError
 from ...models import FlatModel, module_with
+from ...options import Sampling
 from ...types import Cohort, Local
 from ..packets import Packet
 from ..references import Reference, find, reference
@@ -83,9 +84,8 @@ class Coordinator:
         flat = FlatModel(module)
         self.shape = templates(algorithm, flat)
         self.executor = evaluator(module, settings, test)
-        self.cohorts = make_cohorts(
-            settings.clients, settings.rounds, settings.participation, settings.cohort_size, None
-        )
+        sampling = Sampling(settings.participation, settings.cohort_size)
+        self.cohorts = make_cohorts(settings.clients, settings.rounds, sampling)
         folder = Path(settings.folder).expanduser() if settings.folder else get_flwr_home() / "feddc"
         self.checkpoint = Checkpoint(folder, settings.experiment, setup_of(algorithm, settings, flat.params.numel()))
         self.progress = self.checkpoint.load(self.shape.server, self.shape.buffers)
