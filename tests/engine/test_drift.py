@@ -114,7 +114,7 @@ def unbalanced(steps: str) -> list[feddc.Record]:
 
 def test_a_client_that_grows_without_bound_is_reported() -> None:
     records = unbalanced("nominal")
-    found = warning(records, feddc.FedDC(steps="nominal"))
+    found = warning(records, "feddc:steps=nominal:alpha=0.1")
     assert found is not None
     assert " of client 4 grows without bound, from " in found
     assert found.endswith("by round 8: try steps=own, a larger alpha, a smaller learning rate or fewer local epochs")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from .records import Record
@@ -53,17 +53,17 @@ class GrowthWatch:
         return max(found, key=lambda each: each.after / each.before, default=None)
 
 
-def warning(records: Iterable[Record], method: Any = None) -> str | None:
-    """One sentence on a run that is unstable, with what to try for this method; None for a run that is not."""
+def warning(records: Iterable[Record], method: str = "") -> str | None:
+    """One sentence on a run that is unstable, with what to try for a method of this text; None for a run that is not."""
     watch = GrowthWatch()
     found = next((each for each in map(watch.add, records) if each), None)
     return None if found is None else describe(found, method)
 
 
-def describe(found: Growth, method: Any = None) -> str:
-    """What grows, and what to try for this method."""
-    hints = ["steps=own"] if getattr(method, "steps", None) == "nominal" else []
-    hints += ["a larger alpha"] if hasattr(method, "alpha") else []
+def describe(found: Growth, method: str = "") -> str:
+    """What grows, and what to try for a method of this text, such as ``feddc:alpha=0.1``."""
+    hints = ["steps=own"] if "steps=nominal" in method else []
+    hints += ["a larger alpha"] if "alpha=" in method else []
     hints += ["a smaller learning rate", "fewer local epochs"]
     return (
         f"the {found.what} of client {found.client} grows without bound, from {found.before:.3g} to {found.after:.3g} "

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 import feddc
 
-from ..algorithms import make_method
 from ..engine.growth import warning
 from ..errors import ConfigError
 from ..paper.published import MISPRINTS
@@ -64,7 +63,7 @@ def body(settings: Sequence[Setting]) -> str:
 
 def _warning(run: Run) -> str | None:
     """What is wrong with a run that goes on in spite of it."""
-    return warning(run.records, make_method(run.config.method))
+    return warning(run.records, run.config.method)
 
 
 def _texts(setting: Setting) -> dict[str, Any]:

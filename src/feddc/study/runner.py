@@ -38,7 +38,7 @@ class Outcome:
         return {
             "status": "diverged" if self.error else "finished",
             "error": str(self.error) if self.error else None,
-            "warning": warning(self.records, make_method(self.config.method)),
+            "warning": warning(self.records, self.config.method),
             "rounds": len(self.records),
             "best_accuracy": best_accuracy(self.records),
             "final_accuracy": self.records[-1].accuracy if self.records else None,
