@@ -54,7 +54,7 @@ class GrowthWatch:
 
 
 def warning(records: Iterable[Record], method: str = "") -> str | None:
-    """One sentence on a run that is unstable, with what to try for a method of this text; None for a run that is not."""
+    """One sentence on an unstable run, with what to try for a method of this text; None for a run that is stable."""
     watch = GrowthWatch()
     found = next((each for each in map(watch.add, records) if each), None)
     return None if found is None else describe(found, method)
