@@ -73,7 +73,7 @@ def test_it_draws_and_asks_nobody_for_anything(browser: Browser, real: Path) -> 
     assert drawn(browser, "plot-gap") >= 3
     assert browser.run("document.querySelectorAll('#plot-heat-left .hm, #plot-split .hm').length") == 2
     assert browser.run("document.querySelectorAll('#tables table').length") >= 2
-    assert "FedDC" in browser.run("document.querySelector('h1').innerText")
+    assert "with these 2 seeds" in browser.run("document.querySelector('h1').innerText")
     assert browser.console() == []
     assert browser.requests() == []
 

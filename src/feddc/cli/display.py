@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from ..engine.growth import GrowthWatch, describe
 from ..report.units import sparkline
 from .options import Show
 
@@ -63,9 +64,13 @@ class Display:
         best, run_began, skipped = 0.0, time.monotonic(), -1
         before, every = self.done, max(1, rounds // 10)
         seen: list[float] = []
+        growth: GrowthWatch | None = GrowthWatch()
 
         def on_record(record: Record) -> None:
-            nonlocal best, skipped
+            nonlocal best, skipped, growth
+            if growth is not None and (found := growth.add(record)):
+                self.say(f"{label}: {describe(found)}")
+                growth = None
             if self.as_json:
                 click.echo(json.dumps({"run": label, **asdict(record)}))
             seen.extend([] if record.accuracy is None else [record.accuracy])

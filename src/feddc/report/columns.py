@@ -140,7 +140,7 @@ def speedup(setting: Setting, target: float) -> Column:
         mine, theirs = line.reach(target), base.reach(target)
         if len(mine) < len(line.ran) or len(theirs) < len(base.ran):
             return Entry("not yet")
-        return ratio([(theirs[seed], mine[seed]) for seed in sorted(mine.keys() & theirs.keys())])
+        return ratio([(theirs[seed], mine[seed]) for seed in mine if seed in theirs])
 
     return Column("speedup", "speed-up", make, "speedup")
 

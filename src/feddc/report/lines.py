@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..algorithms import METHODS, display_name
-from ..study.config import Config
+from ..study.config import ROLES, Config
 from .measure import Measure
-from .runs import Point, Run
+from .runs import Point, Repeat, Run
 
 SETTING = ("data", "split", "clients", "participation", "cohort_size")
-# What two runs of one line may differ in: the seed, and what has no bearing on the result.
-FREE = (
-    "seed",
-    "target",
-    "stop_at",
-    "executor",
-    "workers",
-    "device",
-    "ray_address",
-    "diagnostics",
-    "checkpoint",
-    "method",
-)
 
 
 class Reach(NamedTuple):
@@ -80,18 +67,18 @@ class Line:
     def measure(self) -> Measure:
         return self.runs[0].measure
 
-    def best(self) -> dict[int, float]:
+    def best(self) -> dict[Repeat, float]:
         """The best score of each seed that is over."""
         return self._each(Run.best)
 
-    def last(self) -> dict[int, float]:
+    def last(self) -> dict[Repeat, float]:
         """The mean of the last ten evaluations of each seed that is over."""
         return self._each(Run.last)
 
-    def _each(self, number: Callable[[Run], float | None]) -> dict[int, float]:
-        return {run.config.seed: each for run in self.ended if (each := number(run)) is not None}
+    def _each(self, number: Callable[[Run], float | None]) -> dict[Repeat, float]:
+        return {run.repeat: each for run in self.ended if (each := number(run)) is not None}
 
-    def reach(self, target: float) -> dict[int, Reach]:
+    def reach(self, target: float) -> dict[Repeat, Reach]:
         """For each seed of which it is known: what it spent until the target, or that it did not get there.
 
         A run under way that has not reached the target yet is not among them: nobody knows.
@@ -100,10 +87,10 @@ class Line:
         for run in self.ran:
             point = run.reach(target)
             if point is not None:
-                found[run.config.seed] = Reach(point.round, point.moved, point.seconds, reached=True)
+                found[run.repeat] = Reach(point.round, point.moved, point.seconds, reached=True)
             elif run.ended:
                 end: Point = run.points[-1]
-                found[run.config.seed] = Reach(run.bound, end.moved, end.seconds, reached=False)
+                found[run.repeat] = Reach(run.bound, end.moved, end.seconds, reached=False)
         return found
 
 
@@ -178,13 +165,13 @@ def _key(config: Config) -> tuple[object, ...]:
 
 def _lines(runs: Sequence[Run]) -> tuple[Line, ...]:
     """A line for each method; other settings that vary are written into its label. A seed counts once in a line."""
-    others = [field.name for field in fields(Config) if field.name not in (*SETTING, *FREE)]
+    others = [name for name, role in ROLES.items() if role == "cell" and name not in (*SETTING, "method")]
     varying = [name for name in others if len({getattr(run.config, name) for run in runs}) > 1]
     places: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:
         key = (run.config.method, *(getattr(run.config, name) for name in varying))
         members = places.setdefault(key, [])
-        if run.config.seed not in [each.config.seed for each in members]:
+        if run.repeat not in [each.repeat for each in members]:
             members.append(run)
     labels = _labels(list(dict.fromkeys(run.config.method for run in runs)))
     lines = []

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import feddc
 
+from ..engine.growth import warning
 from ..errors import ConfigError
 from ..study.config import Config
 from . import series
@@ -26,6 +27,7 @@ from .definitions import DEFINITIONS
 from .headline import headline
 from .lines import Line, Setting, describe
 from .pages import misprints
+from .runs import Run
 from .styles import styles
 from .tables import ablation_table, goals, overview, rounds_table, score_table
 
@@ -61,6 +63,11 @@ def body(settings: Sequence[Setting]) -> str:
     )
 
 
+def _warning(run: Run) -> str | None:
+    """What is wrong with a run that goes on in spite of it."""
+    return warning(run.records, run.config.method)
+
+
 def _texts(setting: Setting) -> dict[str, Any]:
     """What the template writes out for one setting."""
     runs = setting.runs
@@ -70,6 +77,7 @@ def _texts(setting: Setting) -> dict[str, Any]:
         "description": describe(setting.config),
         "headline": headline(setting),
         "unfinished": sum(run.status == "unfinished" for run in runs),
+        "warnings": [f"{run.path}: {found}" for run in runs if (found := _warning(run))],
         "diverged": [str(run.path) for run in runs if run.status == "diverged"],
         "tables": [score_table(setting), *(rounds_table(setting, goal) for goal in goals(setting))],
         "ablation": ablation_table(setting),

@@ -8,9 +8,10 @@ from statistics import mean
 from typing import TypeAlias
 
 from .lines import Line
+from .runs import Repeat
 from .stats import Paired, paired
 
-BySeed: TypeAlias = Mapping[int, float]
+BySeed: TypeAlias = Mapping[Repeat, float]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from ..engine import Record
 from ..errors import RunError
-from ..study.config import Config, from_toml
+from ..study.config import Config, from_toml, seed_key
 from ..study.rundir import read_json, read_records
 from ..study.runner import Outcome
 from .measure import ACCURACY, Measure
@@ -19,6 +19,7 @@ ALIKE = ("data", "split", "clients")
 """What runs must have in common to be compared."""
 LAST = 10
 """How many evaluations 'last' is the mean of."""
+Repeat: TypeAlias = tuple[object, ...]
 Status: TypeAlias = Literal["finished", "diverged", "unfinished", "not run"]
 
 
@@ -52,6 +53,11 @@ class Run:
     about: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """What the directory says of versions, machine and date."""
     measure: Measure = ACCURACY
+
+    @property
+    def repeat(self) -> Repeat:
+        """Which repetition of its experiment it is."""
+        return seed_key(self.config)
 
     @property
     def ended(self) -> bool:
@@ -159,7 +165,7 @@ def _check_same_split(runs: Sequence[Run]) -> None:
     """The same settings and seed must have dealt the same samples: own data may have changed between runs."""
     known: dict[object, Run] = {}
     for run in runs:
-        key = (*_alike(run), run.config.seed)
+        key = (*_alike(run), run.repeat)
         other = known.setdefault(key, run)
         if None not in (run.split, other.split) and run.split != other.split:
             raise RunError(

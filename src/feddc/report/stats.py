@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
+from typing import Any
 
 LEVEL = 0.95
 TEST = "paired t-test"
@@ -27,7 +28,7 @@ class Paired:
         return self.low > 0 or self.high < 0
 
 
-def paired(one: Mapping[int, float], other: Mapping[int, float], step: float = 0.0) -> Paired | None:
+def paired(one: Mapping[Any, float], other: Mapping[Any, float], step: float = 0.0) -> Paired | None:
     """``one`` less ``other`` over the seeds that both have; None where there are fewer than two.
 
     ``step`` is how finely the values are measured: two or three differences that happen to be equal do not make the
@@ -35,7 +36,7 @@ def paired(one: Mapping[int, float], other: Mapping[int, float], step: float = 0
     """
     from scipy import stats
 
-    common = sorted(one.keys() & other.keys())
+    common = [seed for seed in one if seed in other]
     if len(common) < 2:
         return None
     differences = [one[seed] - other[seed] for seed in common]

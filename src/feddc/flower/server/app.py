@@ -23,13 +23,14 @@ from ...data.federation import sample_weights
 from ...engine import Record
 from ...engine.cohorts import make_cohorts
 from ...engine.executors import InProcess
-from ...engine.local import Job, Start
+from ...engine.local import Job, Start, steps_column
 from ...engine.records import Rejected
 from ...engine.rounds import Sums, nbytes
 from ...engine.screening import bad_rows
 from ...errors import DataError, DivergedError, RunError
 from ...models import FlatModel, module_with
-from ...types import Cohort
+from ...options import Sampling
+from ...types import Cohort, Local
 from ..packets import Packet
 from ..references import Reference, find, reference
 from ..settings import Settings, method_config, override, training_config
@@ -83,9 +84,8 @@ class Coordinator:
         flat = FlatModel(module)
         self.shape = templates(algorithm, flat)
         self.executor = evaluator(module, settings, test)
-        self.cohorts = make_cohorts(
-            settings.clients, settings.rounds, settings.participation, settings.cohort_size, None
-        )
+        sampling = Sampling(settings.participation, settings.cohort_size)
+        self.cohorts = make_cohorts(settings.clients, settings.rounds, sampling)
         folder = Path(settings.folder).expanduser() if settings.folder else get_flwr_home() / "feddc"
         self.checkpoint = Checkpoint(folder, settings.experiment, setup_of(algorithm, settings, flat.params.numel()))
         self.progress = self.checkpoint.load(self.shape.server, self.shape.buffers)
@@ -107,7 +107,9 @@ class Coordinator:
         self.members.gather(range(settings.clients), min(needed, settings.clients), settle)
         sizes = np.array([progress.samples[client] for client in range(settings.clients)], dtype=np.int64)
         self.weights = sample_weights(sizes)
-        self.steps = settings.training.nominal_steps(sizes)
+        self.nominal = settings.training.nominal_steps(sizes)
+        fixed = self.nominal if self.algorithm.fixed_steps else None
+        self.steps = steps_column(sizes, settings.training, self.module, fixed)
         while progress.round < settings.rounds:
             record = self.step()
             log(INFO, "feddc: %s", describe(record, settings.rounds))
@@ -125,6 +127,7 @@ class Coordinator:
         sent = self.algorithm.broadcast(progress.server)
         arrays = join_buffers(sent, progress.buffers)
         questions = {client: Packet(self.question(round, client), arrays) for client in cohort}
+        plan = vars(settings.training.schedule(round, self.nominal))
         sums, used, dropped, rejected = Sums(), list[int](), list[int](), list[Rejected]()
         for client, answer in self.members.ask(questions, round, settings.answer_within):
             try:
@@ -136,20 +139,25 @@ class Coordinator:
                 else:
                     rejected.append(Rejected(client, str(reason)))
                 continue
-            sums.add(as_rows(upload), as_rows(buffers), self.weights[[client]])
+            weight, local = self.weights[[client]], Local(steps=self.steps[[client]], **plan)
+            sums.add(as_rows(upload), as_rows(buffers), weight, self.algorithm.weigh(local, weight))
             used.append(client)
         if not used:
             raise RunError(
                 f"round {round} has no answer that can be used; the log says why, and another run tries again"
             )
-        mean, weight, buffers = sums.means(len(used), progress.buffers)
-        server = self.algorithm.aggregate(progress.server, mean, Cohort(len(used) / settings.clients, weight))
+        means, buffers = sums.means(progress.buffers)
+        present = Cohort(participation=len(used) / settings.clients, size=len(used), **plan)
+        server = self.algorithm.aggregate(progress.server, means, present)
         if not torch.isfinite(server.model).all():
             raise DivergedError(self.name, round)
         progress.server, progress.buffers, progress.round = server, buffers, round
         progress.seen |= dict.fromkeys(used, round)
         accuracy, loss = self.evaluate()
-        up, down = len(used) * (nbytes(mean) + buffers.nbytes), len(cohort) * (nbytes(sent) + buffers.nbytes)
+        up, down = (
+            len(used) * (nbytes(self.shape.upload) + buffers.nbytes),
+            len(cohort) * (nbytes(sent) + buffers.nbytes),
+        )
         seconds = time.perf_counter() - began
         record = Record(round, accuracy, loss, tuple(used), up, down, seconds, tuple(rejected), tuple(dropped))
         self.checkpoint.save(progress, record)
@@ -163,7 +171,7 @@ class Coordinator:
             "round": round,
             "seen": self.progress.seen.get(client, 0),
             "weight": float(self.weights[client]),
-            "steps": self.steps,
+            "steps": self.nominal,
             "seed": self.settings.seed,
             **method_config(self.algorithm),
             **training_config(self.settings.training),
