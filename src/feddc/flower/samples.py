@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +22,8 @@ from ..data import Federation
 from ..errors import DataError, check, check_number
 
 MOST_CLASSES, LONGEST_NAME = 10_000, 100
+AGREED = "agreed."
+"""How the arrays of a message begin that hold the scale."""
 Pair = tuple[Any, Any]
 Floats = NDArray[np.float64]
 
@@ -60,15 +62,35 @@ class Samples:
         if self.whole is not None:
             return self.whole
         own = (agreed.scaled(self.x), agreed.numbered(self.y) if self.named else self.y)
-        held = self.test and (agreed.scaled(self.test[0]), agreed.numbered(self.test[1]) if self.named else self.test[1])
-        classes = {"classes": len(agreed.classes)} if agreed.classes else {}
-        return Federation.from_arrays(*own, sizes=[len(own[1])], test=held, **classes)
+        held = self.test and (
+            agreed.scaled(self.test[0]),
+            agreed.numbered(self.test[1]) if self.named else self.test[1],
+        )
+        classes = len(agreed.classes) or None
+        return Federation.from_arrays(*own, sizes=[len(own[1])], test=held, classes=classes)
+
+    def tested(self, agreed: Agreed) -> Federation:
+        """A federation whose test set are these samples, prepared alike."""
+        x, y = agreed.scaled(self.x), agreed.numbered(self.y) if self.named else self.y
+        return Federation.from_arrays(x, y, sizes=[len(y)], test=(x, y))
+
+
+def as_samples(data: Any) -> Samples:
+    """What ``load_client`` returns: Samples, (x, y), a map-style torch Dataset, or a Federation of one client."""
+    if isinstance(data, Samples):
+        return data
+    if isinstance(data, tuple) and len(data) == 2:
+        return Samples(*data)
+    found = data if isinstance(data, Federation) else Federation.from_dataset(data, sizes=[len(data)])
+    if len(found) != 1:
+        raise DataError(f"load_client must give the data of one client, not of {len(found)}")
+    return Samples(*found.client_samples(0), found.test, whole=found)
 
 
 class Moments(NamedTuple):
     """Count, mean and sum of squared deviations from it, per column: they can be merged without cancellation."""
 
-    count: int
+    n: int
     mean: Floats
     spread: Floats
 
@@ -87,9 +109,9 @@ def merged(parts: Iterable[Moments]) -> Moments:
     for each in others:
         if each.mean.shape != mean.shape:
             raise DataError(f"sites have {mean.size} and {each.mean.size} columns")
-        gap, total = each.mean - mean, count + each.count
-        mean = mean + gap * (each.count / total)
-        spread = spread + each.spread + gap**2 * (count * each.count / total)
+        gap, total = each.mean - mean, count + each.n
+        mean = mean + gap * (each.n / total)
+        spread = spread + each.spread + gap**2 * (count * each.n / total)
         count = total
     return Moments(count, mean, spread)
 
@@ -98,18 +120,18 @@ def merged(parts: Iterable[Moments]) -> Moments:
 class Agreed:
     """One scale and one list of class names for all sites; either may be empty, where nobody asked for it."""
 
-    mean: NDArray[np.float32] = np.zeros(0, np.float32)
-    deviation: NDArray[np.float32] = np.zeros(0, np.float32)
+    mean: tuple[float, ...] = ()
+    deviation: tuple[float, ...] = ()
     classes: tuple[str, ...] = ()
 
     def scaled(self, x: Any) -> Any:
-        if not self.mean.size:
+        if not self.mean:
             return x
         values = torch.as_tensor(np.asarray(x, dtype=np.float32))
         columns = values.shape[1] if values.ndim > 1 else 0
-        check(columns == self.mean.size, f"the agreed scale has {self.mean.size} columns, these samples {columns}")
+        check(columns == len(self.mean), f"the agreed scale has {len(self.mean)} columns, these samples {columns}")
         shape = (1, -1, *[1] * (values.ndim - 2))
-        return (values - torch.from_numpy(self.mean).view(shape)) / torch.from_numpy(self.deviation).view(shape)
+        return (values - torch.tensor(self.mean).view(shape)) / torch.tensor(self.deviation).view(shape)
 
     def numbered(self, y: Any) -> NDArray[np.int64]:
         number = {name: place for place, name in enumerate(self.classes)}
@@ -119,20 +141,23 @@ class Agreed:
         return np.array([number[str(name)] for name in np.asarray(y).tolist()], dtype=np.int64)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """As arrays of a message."""
-        return {"agreed.mean": self.mean, "agreed.deviation": self.deviation} if self.mean.size else {}
+        """The scale as arrays of a message."""
+        scale = {f"{AGREED}mean": self.mean, f"{AGREED}deviation": self.deviation} if self.mean else {}
+        return {name: np.array(values, dtype=np.float32) for name, values in scale.items()}
+
+    @classmethod
+    def from_message(cls, arrays: Mapping[str, NDArray[Any]], classes: Iterable[str]) -> Agreed:
+        scale = (arrays.get(AGREED + name, np.zeros(0)) for name in ("mean", "deviation"))
+        return cls(*(tuple(each.tolist()) for each in scale), tuple(classes))  # type: ignore[call-arg]
 
     def metadata(self) -> dict[str, str]:
         """As words beside a stored model: whoever uses it needs the same scale and numbers."""
-        scale = {"mean": self.mean.tolist(), "deviation": self.deviation.tolist()} if self.mean.size else {}
-        found = scale | ({"classes": list(self.classes)} if self.classes else {})
-        return {"preparation": json.dumps(found)} if found else {}
+        return {"preparation": json.dumps(asdict(self))}
 
     @classmethod
     def from_metadata(cls, about: Mapping[str, str]) -> Agreed:
         found = json.loads(about.get("preparation", "{}"))
-        scale = (np.array(found.get(key, []), dtype=np.float32) for key in ("mean", "deviation"))
-        return cls(*scale, tuple(found.get("classes", ())))
+        return cls(**{name: tuple(values) for name, values in found.items()})
 
 
 def agree(parts: Iterable[Moments | None], names: Iterable[Iterable[str]]) -> Agreed:
@@ -141,10 +166,11 @@ def agree(parts: Iterable[Moments | None], names: Iterable[Iterable[str]]) -> Ag
     classes = tuple(sorted({name for each in names for name in each}))
     if not given:
         return Agreed(classes=classes)
-    count, mean, spread = merged(given)
-    deviation = np.sqrt(spread / count)
+    n, mean, spread = merged(given)
+    deviation = np.sqrt(spread / n)
     deviation[deviation == 0] = 1.0
-    return Agreed(mean.astype(np.float32), deviation.astype(np.float32), classes)
+    scale = (tuple(each.astype(np.float32).tolist()) for each in (mean, deviation))
+    return Agreed(*scale, classes)  # type: ignore[call-arg]
 
 
 def read_table(path: str | Path, label: str = "label", holdout: float = 0.2) -> Samples:

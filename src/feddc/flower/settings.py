@@ -30,7 +30,8 @@ class Settings:
     that have, if they are at least ``min_answers``; an answer that comes ``late`` is refused, or used in the round in
     which it arrives. ``nodes`` binds clients to registered nodes ("0=1234 1=5678"); a client that says it has more than
     ``most_samples`` is not let in. ``experiment`` names what a later run continues; ``folder`` is where the server
-    keeps it (by default in Flower's home folder). ``test_sites`` has every site judge the model on its held-out samples.
+    keeps it (by default in Flower's home folder). ``test_sites`` has every site judge the model on its held-out
+    samples. With ``simulation`` a run that meets a real site ends before anything is trained.
     """
 
     clients: int = 3
@@ -47,6 +48,7 @@ class Settings:
     nodes: str = ""
     most_samples: int = 10_000_000
     test_sites: bool = True
+    simulation: bool = False
     folder: str | None = None
     training: LocalTraining = LocalTraining()
 

@@ -45,8 +45,8 @@ def client_app(
         return Message(to_records(_answer((*names, own, node, folder), asked)), reply_to=message)
 
     app = DiscreetApp(mods=list(mods))
-    app.query()(respond)
-    app.train()(respond)
+    for kind in (app.query, app.train, app.evaluate):
+        kind()(respond)
     return app
 
 
@@ -64,7 +64,8 @@ class DiscreetApp(ClientApp):
 def _answer(spec: tuple[Any, ...], asked: Packet) -> Packet:
     if Path(sys.argv[0]).name == "flwr-clientapp":  # one message, then this process ends: a trainer beside it stays
         return trainers.answer(spec, asked)
-    return _here(spec).answer(asked)
+    config, arrays = _here(spec).answer(asked)
+    return Packet(config | {"simulated": True}, arrays)
 
 
 @lru_cache(maxsize=64)

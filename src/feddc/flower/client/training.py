@@ -14,13 +14,13 @@ from ... import __version__
 from ...algorithms import METHODS, Algorithm
 from ...data import Federation
 from ...engine.local import Job, Start, one_row, train_client
-from ...errors import ConfigError, DataError, DivergedError, check
+from ...errors import ConfigError, DivergedError, check
 from ...models import Buffers, FlatModel
 from ...types import LocalResult
 from ..judging import Judge
 from ..packets import Packet
 from ..references import find
-from ..samples import Agreed, Samples, hold_out
+from ..samples import AGREED, Agreed, Samples, as_samples, hold_out
 from ..settings import NAME, method_from, training_from
 from ..states import ModelOnly, as_rows, as_vectors, from_arrays, join_buffers, split_buffers, templates
 from .memory import ClientMemory
@@ -63,6 +63,7 @@ class TrainingClient:
         self.samples, self._prepared = self._load(), None
         about: dict[str, Any] = {"client": self.number, "samples": len(self.samples.y), "feddc": __version__}
         about |= {"parameters": self.model.params.numel(), "classes": self.samples.names()}
+        about |= {"held_out": 0 if self.samples.test is None else len(self.samples.test[1])}
         moments = self.samples.moments()
         means = {} if moments is None else {"moments.mean": moments.mean, "moments.spread": moments.spread}
         return Packet(about, means)
@@ -89,9 +90,7 @@ class TrainingClient:
         drift = getattr(after, "drift", None)
         reply |= {"samples": len(self.samples.y), "update": float(local.delta.norm())}
         reply |= {} if drift is None else {"drift": float(drift.norm())}
-        return Packet(
-            reply | {"seconds": time.perf_counter() - began}, join_buffers(as_vectors(upload), trained)
-        )
+        return Packet(reply | {"seconds": time.perf_counter() - began}, join_buffers(as_vectors(upload), trained))
 
     def evaluate(self, asked: Packet) -> Packet:
         """The measures of the model that the server sent, on this client's held-out samples."""
@@ -133,15 +132,13 @@ class TrainingClient:
 
     def _arrays(self, asked: Packet) -> tuple[Agreed, dict[str, Any], dict[str, Any]]:
         """What was agreed on, and the arrays of the method and of the buffers."""
-        scale = [asked.arrays.get(f"agreed.{name}") for name in ("mean", "deviation")]
-        classes = tuple(asked.config.get("classes", ()))
-        agreed = Agreed(classes=classes) if scale[0] is None or scale[1] is None else Agreed(*scale, classes)  # type: ignore[arg-type]
-        rest = {name: array for name, array in asked.arrays.items() if not name.startswith("agreed.")}
+        agreed = Agreed.from_message(asked.arrays, asked.config.get("classes", ()))
+        rest = {name: array for name, array in asked.arrays.items() if not name.startswith(AGREED)}
         return agreed, *split_buffers(rest)
 
     def _federation(self, agreed: Agreed) -> Federation:
         """This client's samples, prepared as all agreed; random keys go by its number, so it sits at its own place."""
-        if self._prepared is None or self._prepared[0].metadata() != agreed.metadata():
+        if self._prepared is None or self._prepared[0] != agreed:
             own = self.samples.prepared(agreed)
             elsewhere = [own.clients[0][:0]] * self.number
             self._prepared = agreed, replace(own, clients=(*elsewhere, own.clients[0]))
@@ -161,18 +158,6 @@ def experiment_of(config: Mapping[str, Any]) -> str:
     experiment = str(config["experiment"])
     check(NAME.fullmatch(experiment) is not None, f"the experiment's name {experiment!r} cannot be used")
     return experiment
-
-
-def as_samples(data: Any) -> Samples:
-    """What ``load_client`` returns: Samples, (x, y), a map-style torch Dataset, or a Federation of one client."""
-    if isinstance(data, Samples):
-        return data
-    if isinstance(data, tuple) and len(data) == 2:
-        return Samples(*data)
-    found = data if isinstance(data, Federation) else Federation.from_dataset(data, sizes=[len(data)])
-    if len(found) != 1:
-        raise DataError(f"load_client must give the data of one client, not of {len(found)}")
-    return Samples(*found.client_samples(0), found.test, whole=found)
 
 
 def method_classes() -> dict[str, Any]:

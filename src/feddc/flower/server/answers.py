@@ -6,6 +6,7 @@ So the order of a sum is that of a simulation whoever was first, and the server 
 from __future__ import annotations
 
 import math
+import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 
 from ...engine.screening import bad_rows
 from ...errors import DataError
+from ..judging import Measures
 from ..packets import Packet
 from ..samples import LONGEST_NAME, MOST_CLASSES, Moments
 from ..states import Arrays, Templates, as_rows, from_arrays, split_buffers
@@ -23,12 +25,15 @@ from .asking import RefusedError
 LARGEST_RATIO = 100.0
 """An update this many times longer than the median one of its round is refused."""
 LARGEST_STATISTIC = 1e15
+MEASURE = re.compile(r"[a-z][a-z0-9_ -]{0,40}")
+"""The name of a measure."""
 
 
 class Introduction(NamedTuple):
     """What a client says of itself."""
 
     samples: int
+    held_out: int
     moments: Moments | None
     names: tuple[str, ...]
 
@@ -44,7 +49,9 @@ def introduction(client: int, answer: Packet, parameters: int, most_samples: int
     good = isinstance(names, list) and len(names) <= MOST_CLASSES
     if not good or not all(isinstance(name, str) and 0 < len(name) <= LONGEST_NAME for name in names):
         raise RefusedError(f"client {client} has class names that cannot be used")
-    return Introduction(samples, _moments(client, answer.arrays, samples), tuple(names))
+    held_out = config.get("held_out")
+    held_out = held_out if isinstance(held_out, int) else 0
+    return Introduction(samples, held_out, _moments(client, answer.arrays, samples), tuple(names))
 
 
 def _moments(client: int, arrays: Arrays, samples: int) -> Moments | None:
@@ -52,7 +59,13 @@ def _moments(client: int, arrays: Arrays, samples: int) -> Moments | None:
         return None
     mean, spread = arrays.get("moments.mean"), arrays.get("moments.spread")
     good = mean is not None and spread is not None and len(arrays) == 2 and mean.shape == spread.shape
-    if not good or mean is None or spread is None or mean.ndim != 1 or {str(mean.dtype), str(spread.dtype)} != {"float64"}:
+    if (
+        not good
+        or mean is None
+        or spread is None
+        or mean.ndim != 1
+        or {str(mean.dtype), str(spread.dtype)} != {"float64"}
+    ):
         raise RefusedError(f"client {client} sends statistics that cannot be read")
     if not (np.abs(mean) < LARGEST_STATISTIC).all() or not ((spread >= 0) & (spread < LARGEST_STATISTIC**2)).all():
         raise RefusedError(f"client {client} sends statistics that are not finite or absurdly large")
@@ -69,6 +82,24 @@ def count(sentence: str, value: Any, most: int) -> int:
 def number_or_none(value: Any) -> int | float | None:
     """A number from a client for a log: text is not repeated."""
     return value if isinstance(value, int | float) else None
+
+
+def measures(client: int, round: int, experiment: str, answer: Packet | RefusedError) -> Measures:
+    """What a site measured on its held-out samples; empty where it holds out none."""
+    if isinstance(answer, RefusedError):
+        raise answer
+    check_for(answer, experiment, round, client)
+    found = {key.removeprefix("measure."): value for key, value in answer.config.items() if key.startswith("measure.")}
+    if not all(_is_number(value) and MEASURE.fullmatch(name) for name, value in found.items()):
+        raise RefusedError("its measures cannot be read")
+    return {name: float(value) for name, value in found.items()}
+
+
+def check_for(answer: Packet, experiment: str, round: int, client: int) -> None:
+    """Refuse an answer to another question."""
+    for key, value in {"experiment": experiment, "round": round, "client": client}.items():
+        if answer.config.get(key) != value:
+            raise RefusedError(f"it is for another {key} than {value!r}")
 
 
 class Update(NamedTuple):
@@ -100,17 +131,15 @@ class Answers:
         """Check an answer and keep it; RefusedError with the reason if it is not what was asked for."""
         if isinstance(answer, RefusedError):
             raise answer
-        expected = {"experiment": self.experiment, "round": round, "client": client}
-        for key, value in expected.items():
-            if answer.config.get(key) != value:
-                raise RefusedError(f"it is for another {key} than {value!r}")
+        check_for(answer, self.experiment, round, client)
         upload, _ = self._read(answer.arrays)
         first, *others = as_rows(upload)
         for bad in bad_rows([client], first, others):  # absurdly large, as a simulation would refuse it
             raise RefusedError(bad.reason)
         norm = math.sqrt(sum(float((field.double() ** 2).sum()) for field in upload))
         figures = {key: float(value) for key, value in answer.config.items() if key in FIGURES and _is_number(value)}
-        np.savez(self._path(client), allow_pickle=False, **answer.arrays)
+        with self._path(client).open("wb") as file:
+            np.savez(file, allow_pickle=False, **answer.arrays)
         self.updates[client] = Update(client, round, norm, figures, answer.config.get("lost") is True)
         return self.updates[client]
 
@@ -148,4 +177,4 @@ FIGURES = ("samples", "drift", "update", "seconds")
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value) and 0 <= value < LARGEST_STATISTIC
+    return isinstance(value, int | float) and math.isfinite(value) and abs(value) < LARGEST_STATISTIC

@@ -52,14 +52,16 @@ class Arrived(NamedTuple):
 class Correspondence:
     """The questions to clients that are not answered yet."""
 
-    def __init__(self, grid: Grid) -> None:
-        self.grid = grid
+    def __init__(self, grid: Grid, patience: float) -> None:
+        """A client that has not answered after ``patience`` seconds is asked anew: its answer may have been lost."""
+        self.grid, self.patience = grid, patience
         self._asked: dict[str, Asked] = {}
 
     def busy(self, client: int, node: int) -> int | None:
-        """The round on which this client is still at work, if it is; a node that took its place is not."""
-        rounds = [each.round for each in self._asked.values() if (each.client, each.node) == (client, node)]
-        return max(rounds, default=None)
+        """The round for which this client still trains, if it does; a node that took its place does not."""
+        since = time.monotonic() - self.patience
+        training = [each for each in self._asked.values() if each.kind == MessageType.TRAIN and each.when > since]
+        return max((each.round for each in training if (each.client, each.node) == (client, node)), default=None)
 
     def ask(
         self, client: int, node: int, packet: Packet, round: int, within: float, kind: str = MessageType.TRAIN
@@ -67,7 +69,7 @@ class Correspondence:
         """Send a question; False if it could not be sent."""
         self.forget(client)
         message = Message(to_records(packet), node, kind, group_id=str(round), ttl=within + DEFAULT_TTL)
-        [id] = self.grid.push_messages([message]) or [None]
+        id = next(iter(self.grid.push_messages([message])), None)  # none: it was too large, or malformed
         if id:
             self._asked[id] = Asked(client, node, round, kind, time.monotonic())
         return bool(id)
@@ -76,21 +78,21 @@ class Correspondence:
         """Expect no answer of this client any more: another node has taken its place, or it has left."""
         self._asked = {id: each for id, each in self._asked.items() if each.client != client}
 
-    def arrivals(self, round: int, deadline: float) -> Iterator[Arrived]:
-        """Answers as they arrive, until all of this round are there or the deadline (of ``time.monotonic``) is over.
+    def arrivals(self, round: int, deadline: float, kind: str = MessageType.TRAIN) -> Iterator[Arrived]:
+        """Answers of a kind as they arrive, until all of this round are there or the deadline (monotonic) is over.
 
         Those of earlier rounds come too, if they arrive meanwhile, but nobody waits for them.
         """
         for pause in pauses():
-            yield from self._look()
-            if all(each.round != round for each in self._asked.values()):
+            yield from self._look(kind)
+            if all((each.round, each.kind) != (round, kind) for each in self._asked.values()):
                 return
             if (left := deadline - time.monotonic()) <= 0:
                 return
             time.sleep(min(pause, left))
 
-    def _look(self) -> Iterator[Arrived]:
-        for ids in _parts(list(self._asked), AT_ONCE):
+    def _look(self, kind: str) -> Iterator[Arrived]:
+        for ids in _parts([id for id, each in self._asked.items() if each.kind == kind], AT_ONCE):
             for message in self.grid.pull_messages(ids):
                 asked = self._asked.pop(message.metadata.reply_to_message_id, None)
                 if asked is not None:

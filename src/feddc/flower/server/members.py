@@ -72,13 +72,16 @@ class Members:
         self._asked = {id: asked for id, asked in self._asked.items() if asked[0] in online}
         for node in sorted(online - self._known):
             question = Message(to_records(Packet({"ask": "who"})), node, MessageType.QUERY)
-            [id] = self.grid.push_messages([question]) or [None]
+            id = next(iter(self.grid.push_messages([question])), None)
             if id:  # else it is asked again at the next look
                 self._asked[id] = node, time.monotonic()
                 self._known.add(node)
         if self._asked:
             for message in self.grid.pull_messages(list(self._asked)):
-                node, _ = self._asked.pop(message.metadata.reply_to_message_id)
+                asked = self._asked.pop(message.metadata.reply_to_message_id, None)
+                if asked is None:
+                    continue
+                node, _ = asked
                 try:
                     self._take(node, read(message))
                 except RefusedError as reason:
