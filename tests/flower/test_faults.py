@@ -130,7 +130,7 @@ NONSENSE = {
     "array 'delta' has NaN or Inf": lambda reply: changed(reply, {"delta": ONES * np.nan}),
     "array 'delta' is float32 (3,), not float32 (83,)": lambda reply: changed(reply, {"delta": ONES[:3]}),
     "array 'delta' is float64 (83,), not float32 (83,)": lambda reply: changed(reply, {"delta": np.ones(83)}),
-    "the arrays are not ['delta', 'variate']": lambda reply: changed(reply, {"extra": ONES}),
+    "the arrays are not ['delta']": lambda reply: changed(reply, {"extra": ONES}),
     "numbers above 1e+08": lambda reply: changed(reply, {"delta": ONES * 1e9}),
     "it is for another experiment than 'feddc-": lambda reply: changed(reply, experiment="other"),
     "it is for another round than 2": lambda reply: changed(reply, round=1),

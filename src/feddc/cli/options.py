@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 import click
 
 from ..errors import check
 from ..specs import options as options_of
-from ..study.config import DATA_DEFAULTS, FIELDS, SHORTHANDS, Config, read_toml, resolve
+from ..study.config import DATA_DEFAULTS, FIELDS, SHORTHANDS, TYPES, Config, read_toml, resolve
 from .data import data_dir_option
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -34,7 +34,9 @@ def experiment_options(*, without: str) -> Callable[[Command], Command]:
             if name != without:
                 usual = DATA_DEFAULTS["digits"].get(name, field.default)
                 shown = "" if usual is None else f"  [digits: {usual}]"
-                metavar = str(field.type).partition(" ")[0].upper()
+                kind = TYPES[name]
+                choices = get_args(kind) if get_origin(kind) is Literal else ()
+                metavar = "|".join(choices) or str(field.type).partition(" ")[0].upper()
                 help = field.metadata["help"] + shown
                 if metavar == "BOOL":
                     both = f"{_flag(name)}/--no-{_flag(name)[2:]}"

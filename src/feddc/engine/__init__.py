@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ..options import LocalTraining
 from .callbacks import Callback
 from .drift import Drift
-from .local import LocalTraining
 from .records import Record, Rejected, Result, Site
 from .simulation import Simulation, simulate, train
 

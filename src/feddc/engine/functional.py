@@ -9,8 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
+from ..options import Precision
 from ..types import Rows
-from .precision import Precision, autocast
+from .precision import autocast
 
 
 class FunctionalGradient:

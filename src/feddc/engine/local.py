@@ -16,50 +16,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..data import Federation
-from ..errors import DataError, check_count, check_number, unknown
+from ..errors import DataError
 from ..models import Buffers, FlatModel
+from ..options import LocalTraining, Precision
 from ..types import Correction, Vector
 from .dense import DenseGradient, HalfDenseGradient, dense_layers
 from .keys import generator
-from .precision import NAMES, Precision, autocast
-
-
-@dataclass(frozen=True)
-class LocalTraining:
-    """How clients train; the defaults are the paper's for image data.
-
-    ``batch_size=None`` is the full batch, ``clip_norm=None`` no clipping. Round t (from 1) uses the learning rate
-    lr · lr_decay^(t−1). ``precision="bf16"`` computes products and convolutions in bfloat16, all else in float32.
-    """
-
-    epochs: int = 5
-    batch_size: int | None = 50
-    lr: float = 0.1
-    lr_decay: float = 0.998
-    weight_decay: float = 1e-3
-    clip_norm: float | None = 10.0
-    precision: Precision = "float32"
-
-    def __post_init__(self) -> None:
-        check_count("epochs", self.epochs, high=10**6)  # the order of all passes is planned in memory
-        if self.batch_size is not None:
-            check_count("batch_size", self.batch_size)
-        check_number("lr", self.lr, 0, above=True)
-        check_number("lr_decay", self.lr_decay, 0, 1, above=True)
-        check_number("weight_decay", self.weight_decay, 0)
-        if self.clip_norm is not None:
-            check_number("clip_norm", self.clip_norm, 0, above=True)
-        if self.precision not in NAMES:
-            raise unknown("precision", str(self.precision), NAMES)
-
-    def lr_in(self, round: int) -> float:
-        """The learning rate of a round (from 1)."""
-        return self.lr * self.lr_decay ** (round - 1)
-
-    def nominal_steps(self, sizes: NDArray[np.int64]) -> int:
-        """K = epochs × ceil(mean samples / batch size), one number for all clients."""
-        per_epoch = 1 if self.batch_size is None else math.ceil(float(np.mean(sizes)) / self.batch_size)
-        return self.epochs * per_epoch
+from .precision import autocast
 
 
 @dataclass(frozen=True)
@@ -85,6 +48,16 @@ class Job:
                 return torch.contiguous_format
             return torch.channels_last
         return torch.contiguous_format
+
+
+def steps_column(sizes: NDArray[np.int64], training: LocalTraining, module: nn.Module, fixed: int | None) -> Tensor:
+    """The column of K_i: how many steps each client takes, by its number of samples."""
+    known, place = np.unique(sizes, return_inverse=True)
+    smallest = smallest_batch(module)
+    steps = [
+        [fixed or training.epochs * len(_starts(int(samples), training.batch_size, smallest))] for samples in known
+    ]
+    return torch.tensor(steps, dtype=torch.get_default_dtype())[torch.from_numpy(place)]
 
 
 class Start(NamedTuple):
@@ -135,8 +108,8 @@ def augmentation(job: Job, round: int, client: int) -> Callable[[Tensor], Tensor
 def plan(job: Job, round: int, client: int) -> Batches:
     """Which of its samples a client takes in each step of a round."""
     samples = len(job.federation.clients[client])
-    smallest = 2 if _has_batch_norm(job.module) else 1
-    return batches(samples, job.training, generator(job.seed, "batches", round, client), job.fixed_steps, smallest)
+    rng = generator(job.seed, "batches", round, client)
+    return batches(samples, job.training, rng, job.fixed_steps, smallest_batch(job.module))
 
 
 @dataclass(frozen=True)
@@ -165,15 +138,19 @@ def batches(
     """
     if samples < smallest:
         raise DataError("a client has one sample, and a model with BatchNorm needs at least two to train on")
-    size = samples if training.batch_size is None else min(training.batch_size, samples)
-    starts = np.arange(0, samples, size)
-    if len(starts) > 1 and samples - starts[-1] < smallest:
-        starts = starts[:-1]
+    starts = _starts(samples, training.batch_size, smallest)
     steps = training.epochs * len(starts) if steps is None else steps
     passes = math.ceil(steps / len(starts))
     orders = [np.arange(samples) if len(starts) == 1 else rng.permutation(samples) for _ in range(passes)]
     bounds = np.append((starts + samples * np.arange(passes)[:, None]).ravel(), passes * samples)
     return Batches(np.concatenate(orders), bounds[: steps + 1])
+
+
+def _starts(samples: int, batch_size: int | None, smallest: int) -> NDArray[np.int64]:
+    """Where the batches of one pass begin."""
+    size = samples if batch_size is None else min(batch_size, samples)
+    starts = np.arange(0, samples, size)
+    return starts[:-1] if len(starts) > 1 and samples - starts[-1] < smallest else starts
 
 
 @torch.no_grad()
@@ -240,5 +217,6 @@ def evaluate(
     return Evaluation(int((logits.argmax(dim=1) == y).sum()), float(loss), len(y))
 
 
-def _has_batch_norm(module: nn.Module) -> bool:
-    return any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in module.modules())
+def smallest_batch(module: nn.Module) -> int:
+    """The fewest samples that a step may have: BatchNorm cannot train on one."""
+    return 2 if any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in module.modules()) else 1

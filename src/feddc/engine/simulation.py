@@ -8,49 +8,41 @@ import inspect
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any, Required, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from ..algorithms import Algorithm, method_name
 from ..data import Federation
-from ..errors import ConfigError, DivergedError, RunError, check, check_count, check_number
+from ..errors import ConfigError, DivergedError, RunError, check, check_count
 from ..models import FlatModel, module_with
+from ..options import Keywords, LocalTraining, Precision, options_from
 from .callbacks import Callback
 from .cohorts import answering, make_cohorts
 from .drift import DriftMeter
 from .executors import Vectorised, choose
 from .executors.choose import find_device
-from .local import Job, LocalTraining, Start
-from .precision import Precision, check_precision
+from .local import Job, Start, steps_column
+from .precision import check_precision
 from .records import Record, Result
-from .rounds import OnBadUpdate, nbytes, run_round
+from .rounds import nbytes, run_round
 from .state import filled, named
 from .store import ClientStore
 
 
+class Arguments(Keywords, total=False):
+    """The keyword arguments of ``simulate`` and ``train``."""
+
+    rounds: Required[int]
+    training: LocalTraining | None
+    cohorts: Any
+    callbacks: Sequence[Callback]
+    precision: Precision | None
+
+
 def simulate(
-    algorithm: Algorithm,
-    model: nn.Module,
-    federation: Federation,
-    *,
-    rounds: int,
-    participation: float | None = None,
-    cohort_size: int | None = None,
-    cohorts: Any = None,
-    training: LocalTraining | None = None,
-    seed: int = 0,
-    evaluate_every: int = 1,
-    executor: str = "auto",
-    workers: int | None = None,
-    device: str = "auto",
-    ray_address: str | None = None,
-    dropout: float = 0.0,
-    on_bad_update: OnBadUpdate = "stop",
-    diagnostics: bool = True,
-    precision: Precision | None = None,
-    callbacks: Sequence[Callback] = (),
+    algorithm: Algorithm, model: nn.Module, federation: Federation, **arguments: Unpack[Arguments]
 ) -> Iterator[Record]:
     """Run ``rounds`` rounds of federated training and yield a record after each.
 
@@ -73,33 +65,12 @@ def simulate(
     ``precision="bf16"`` is short for that of the training: products in bfloat16, nearly twice as fast where the
     processor has them; a warning says where it does not.
     """
-    simulation = Simulation(
-        algorithm,
-        model,
-        federation,
-        rounds=rounds,
-        participation=participation,
-        cohort_size=cohort_size,
-        cohorts=cohorts,
-        training=training,
-        seed=seed,
-        evaluate_every=evaluate_every,
-        executor=executor,
-        workers=workers,
-        device=device,
-        ray_address=ray_address,
-        dropout=dropout,
-        on_bad_update=on_bad_update,
-        diagnostics=diagnostics,
-        precision=precision,
-        callbacks=callbacks,
-    )
-    return simulation.run()
+    return Simulation(algorithm, model, federation, **arguments).run()
 
 
-def train(algorithm: Algorithm, model: nn.Module, federation: Federation, **options: Any) -> Result:
+def train(algorithm: Algorithm, model: nn.Module, federation: Federation, **arguments: Unpack[Arguments]) -> Result:
     """Run a simulation to its end; the arguments are those of ``simulate``."""
-    simulation = Simulation(algorithm, model, federation, **options)
+    simulation = Simulation(algorithm, model, federation, **arguments)
     records = tuple(simulation.run())
     return Result(records, simulation.module().eval())
 
@@ -107,7 +78,7 @@ def train(algorithm: Algorithm, model: nn.Module, federation: Federation, **opti
 class Simulation:
     """A simulation under way: ``run`` yields its records; ``server``, ``buffers`` and ``store`` are its state.
 
-    ``executor_reason`` says in one sentence who trains the clients, and why.
+    The arguments are those of ``simulate``. ``executor_reason`` says in one sentence who trains the clients, and why.
     """
 
     def __init__(
@@ -117,29 +88,14 @@ class Simulation:
         federation: Federation,
         *,
         rounds: int,
-        participation: float | None = None,
-        cohort_size: int | None = None,
-        cohorts: Any = None,
         training: LocalTraining | None = None,
-        seed: int = 0,
-        evaluate_every: int = 1,
-        executor: str = "auto",
-        workers: int | None = None,
-        device: str = "auto",
-        ray_address: str | None = None,
-        dropout: float = 0.0,
-        on_bad_update: OnBadUpdate = "stop",
-        diagnostics: bool = True,
-        precision: Precision | None = None,
+        cohorts: Any = None,
         callbacks: Sequence[Callback] = (),
+        precision: Precision | None = None,
+        **options: Unpack[Keywords],
     ) -> None:
         check_count("rounds", rounds)
-        check_count("seed", seed, 0)
-        check_count("evaluate_every", evaluate_every)
-        check_number("dropout", dropout, 0, 1)
-        check(dropout < 1, "dropout must be below 1: with 1 nobody would ever answer")
-        known = get_args(OnBadUpdate)
-        check(on_bad_update in known, f"on_bad_update must be one of {', '.join(known)}, not {on_bad_update!r}")
+        self.options = options_from(options)
         good = hasattr(algorithm, "aggregate") and not inspect.isclass(algorithm)
         check(good, f"algorithm must be a method object, its class called with its options, not {algorithm!r}")
         server = getattr(algorithm, "server", None)
@@ -152,24 +108,24 @@ class Simulation:
         good = training is None or isinstance(training, LocalTraining)
         check(good, f"training must be a feddc.LocalTraining, not {type(training).__name__}")
         check_fits(model, federation)
-        self.dropout, self.on_bad_update = dropout, on_bad_update
         self.algorithm, self.federation, self.rounds = algorithm, federation, rounds
         self.training = training or LocalTraining()
         if precision is not None:
             self.training = replace(self.training, precision=precision)
-        self.seed, self.evaluate_every, self.round = seed, evaluate_every, 0
-        self.cohorts = make_cohorts(len(federation), rounds, participation, cohort_size, cohorts)
-        self.steps = self.training.nominal_steps(federation.sizes)
+        self.round = 0
+        self.cohorts = make_cohorts(len(federation), rounds, self.options, cohorts)
+        self.nominal = self.training.nominal_steps(federation.sizes)
         initial = FlatModel(model)
         self.weights = federation.weights.to(initial.params.dtype)
         self.server = algorithm.init_server(initial.params.clone())
         self.buffers = initial.buffers()
         self.store = ClientStore(algorithm.init_client(self.server.model), len(federation))
-        job = Job(model, federation, self.training, seed, self.steps if algorithm.fixed_steps else None)
-        size = self.cohorts.mean_size
-        self.executor, self.executor_reason = choose(job, rounds, size, executor, workers, device, ray_address)
-        check_precision(self.training.precision, initial.params.dtype, find_device(device))
-        self.diagnostics, self.callbacks = diagnostics, list(callbacks)
+        fixed = self.nominal if algorithm.fixed_steps else None
+        self.steps = steps_column(federation.sizes, self.training, model, fixed).to(initial.params.dtype)
+        job = Job(model, federation, self.training, self.options.seed, fixed)
+        self.executor, self.executor_reason = choose(job, rounds, self.cohorts.mean_size, self.options)
+        check_precision(self.training.precision, initial.params.dtype, find_device(self.options.device))
+        self.callbacks = list(callbacks)
         self._initial = model
         self._between_rounds = True
 
@@ -191,9 +147,9 @@ class Simulation:
         began = time.perf_counter()
         self._between_rounds = False
         self.round += 1
-        sampled = self.cohorts.draw(self.seed, self.round).tolist()
-        cohort, dropped = answering(sampled, len(self.federation), self.dropout, self.seed, self.round)
-        meter = DriftMeter() if self.diagnostics else None
+        sampled = self.cohorts.draw(self.options.seed, self.round).tolist()
+        cohort, dropped = answering(sampled, len(self.federation), self.options.dropout, self.options.seed, self.round)
+        meter = DriftMeter() if self.options.diagnostics else None
         done = run_round(
             self.algorithm,
             self.server,
@@ -202,15 +158,14 @@ class Simulation:
             self.executor,
             cohort,
             self.weights,
-            self.round,
             self.steps,
-            self.training.lr,
-            self.on_bad_update,
+            self.training.schedule(self.round, self.nominal),
+            self.options.on_bad_update,
             meter,
         )
         self.server, self.buffers = done.server, done.buffers
         down = done.bytes_down + len(dropped) * (nbytes(self.algorithm.broadcast(done.server)) + done.buffers.nbytes)
-        due = self.round % self.evaluate_every == 0 or self.round == self.rounds
+        due = self.round % self.options.evaluate_every == 0 or self.round == self.rounds
         accuracy, loss = self.evaluate() if due else (None, None)
         self._between_rounds = True
         seconds = time.perf_counter() - began

@@ -19,12 +19,13 @@ from ...algorithms import Algorithm, method_name
 from ...data.federation import sample_weights
 from ...engine import Record, Site
 from ...engine.cohorts import make_cohorts
-from ...engine.local import Start
+from ...engine.local import Start, steps_column
 from ...engine.records import Rejected
 from ...engine.rounds import Sums, nbytes
 from ...errors import DivergedError, RunError
 from ...models import FlatModel, module_with
-from ...types import Cohort
+from ...options import Sampling
+from ...types import Cohort, Local
 from ..home import flower_home
 from ..judging import Judge, Measures
 from ..packets import Packet
@@ -52,9 +53,8 @@ class Coordinator:
         flat = FlatModel(module)
         self.parameters = flat.params.numel()
         self.shape = templates(algorithm, flat)
-        self.cohorts = make_cohorts(
-            settings.clients, settings.rounds, settings.participation, settings.cohort_size, None
-        )
+        sampling = Sampling(settings.participation, settings.cohort_size)
+        self.cohorts = make_cohorts(settings.clients, settings.rounds, sampling)
         self.members = Members(grid, self.introduce, settings.wait, bindings(settings.nodes))
         self.questions = Correspondence(grid, settings.answer_within * PATIENCE[settings.late])
         self.introduced: dict[int, Introduction] = {}
@@ -164,7 +164,9 @@ class Coordinator:
         """ω_i of every client, and the nominal number of steps, from the samples that they have now."""
         sizes = np.array([self.progress.samples[client] for client in range(self.settings.clients)], dtype=np.int64)
         self.weights = sample_weights(sizes)
-        self.steps = self.settings.training.nominal_steps(sizes)
+        self.nominal = self.settings.training.nominal_steps(sizes)
+        fixed = self.nominal if self.algorithm.fixed_steps else None
+        self.steps = steps_column(sizes, self.settings.training, self.module, fixed)
 
     def cohort(self, round: int) -> list[int]:
         """The clients to ask in this round: those drawn that are connected and not at work on an earlier question."""
@@ -216,17 +218,21 @@ class Coordinator:
 
     def add_up(self, round: int, answers: Answers, used: list[int]) -> int:
         """Move the server on by the mean of these clients' answers; the bytes of one of them."""
-        progress, sums = self.progress, Sums()
+        progress, sums, training = self.progress, Sums(), self.settings.training
         for client in used:
             upload, own = answers.read(client)
-            sums.add(as_rows(upload), as_rows(own), self.weights[[client]])
-        mean, weight, buffers = sums.means(len(used), progress.buffers)
-        server = self.algorithm.aggregate(progress.server, mean, Cohort(len(used) / self.settings.clients, weight))
+            plan = vars(training.schedule(answers.updates[client].round, self.nominal))
+            weight, local = self.weights[[client]], Local(steps=self.steps[[client]], **plan)
+            sums.add(as_rows(upload), as_rows(own), weight, self.algorithm.weigh(local, weight))
+        means, buffers = sums.means(progress.buffers)
+        plan = vars(training.schedule(round, self.nominal))
+        present = Cohort(participation=len(used) / self.settings.clients, size=len(used), **plan)
+        server = self.algorithm.aggregate(progress.server, means, present)
         if not torch.isfinite(server.model).all():
             raise DivergedError(self.name, round)
         progress.server, progress.buffers, progress.round = server, buffers, round
         progress.norm = float(np.median([answers.updates[client].norm for client in used]))
-        return nbytes(mean) + buffers.nbytes
+        return nbytes(self.shape.upload) + buffers.nbytes
 
     def question(self, round: int, client: int) -> dict[str, Any]:
         """What a client is told beside the model."""
@@ -236,7 +242,7 @@ class Coordinator:
             "round": round,
             "seen": self.progress.seen.get(client, 0),
             "weight": float(self.weights[client]),
-            "steps": self.steps,
+            "steps": self.nominal,
             "seed": self.settings.seed,
             "classes": list(self.progress.agreed.classes),
             **method_config(self.algorithm),
