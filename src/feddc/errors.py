@@ -54,6 +54,14 @@ class DivergedError(FedDCError):
         )
 
 
+    @classmethod
+    def read(cls, sentence: str) -> DivergedError:
+        """The error that a run directory holds."""
+        error = cls("", 0)
+        error.args = (sentence,)
+        return error
+
+
 class WorkerError(FedDCError):
     """A worker process died, failed in the user's code, or could not start."""
 

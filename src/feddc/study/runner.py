@@ -108,7 +108,7 @@ def read_outcome(path: Path) -> Outcome:
     file = path / "summary.json"
     try:
         summary = json.loads(file.read_text(encoding="utf-8"))
-        error = None if summary["status"] == "finished" else FedDCError(str(summary["error"]))
+        error = None if summary["status"] == "finished" else DivergedError.read(str(summary["error"]))
         executor = str(summary["executor"])
     except OSError as fault:
         raise RunError(f"cannot read {file}: {fault.strerror}") from None

@@ -42,6 +42,10 @@ class Named:
         self._key: tuple[object, ...] | None = None
         self._federation: Federation | None = None
 
+    def __reduce__(self) -> tuple[type[Named], tuple[Path | None]]:
+        """Another process loads its own data."""
+        return Named, (self.data_dir,)
+
     def federation(self, config: Config) -> Federation:
         """The federation of a configuration."""
         key = (config.data, config.clients, config.split, config.seed_of("split"))

@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -75,15 +76,11 @@ class Study:
         """The outcome of a cell that has ended, or None."""
         return read_outcome(self.place(cell)) if status(self.place(cell)) == "ended" else None
 
-    def unfinished(self) -> list[Cell]:
-        """The cells that have not ended."""
-        return [cell for cell in self.cells if status(self.place(cell)) != "ended"]
-
-    def estimate(self, source: Source) -> tuple[float, float]:
-        """The seconds that the unfinished cells will take here, likely and at most, from a trial of each kind of cell."""
+    def estimate(self, source: Source, cells: Sequence[Cell]) -> tuple[float, float]:
+        """The seconds that these cells will take here, likely and at most, from a trial of each kind of cell."""
         seconds: dict[object, float] = {}
         likely = most = 0.0
-        for cell in self.unfinished():
+        for cell in cells:
             kind = _kind(cell.config)
             if kind not in seconds:
                 seconds[kind] = seconds_a_round(cell.config, source.simulation(_plain(cell.config)))
@@ -93,15 +90,23 @@ class Study:
         return likely, most
 
     def run(
-        self, source: Source, listener: Listener, *, fresh: bool = False, jobs: int = 1, tensorboard: bool = False
+        self,
+        source: Source,
+        listener: Listener,
+        *,
+        cells: Sequence[Cell] | None = None,
+        fresh: bool = False,
+        jobs: int = 1,
+        tensorboard: bool = False,
     ) -> dict[Cell, Outcome]:
-        """Run what has not ended; the outcome of every cell, where one that diverged has its error.
+        """Run what has not ended, of all cells or of these; their outcomes, where one that diverged has its error.
 
         A mistake in any cell shows before the first one runs and anything is written. ``fresh`` refuses a folder that
         holds anything; ``jobs`` cells are run at a time.
         """
         check_count("jobs", jobs)
-        todo = self.unfinished()
+        cells = self.cells if cells is None else cells
+        todo = [cell for cell in cells if status(self.place(cell)) != "ended"]
         side_by_side = min(jobs, len(todo)) > 1
         prepared = None if side_by_side or not todo else self._prepared(todo[0], source)
         for cell in todo:
@@ -116,14 +121,14 @@ class Study:
             from .jobs import run_side_by_side
 
             outcomes |= run_side_by_side(self, todo, source, listener, jobs=jobs, tensorboard=tensorboard)
-        for cell in self.cells:
+        for cell in cells:
             if cell not in outcomes:
                 here = prepared if todo and cell is todo[0] else None
                 outcomes[cell] = self.run_cell(cell, source, listener, prepared=here, tensorboard=tensorboard)
                 listener.on_end(cell, outcomes[cell])
         if file is not None:
             file.unlink(missing_ok=True)
-        return {cell: outcomes[cell] for cell in self.cells}
+        return {cell: outcomes[cell] for cell in cells}
 
     def run_cell(
         self,
