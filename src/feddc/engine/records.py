@@ -43,6 +43,8 @@ class Record:
     """The clients that were sent the model and never answered."""
     drift: Drift | None = None
     """How far the clients were from the global model and from each other; None without diagnostics."""
+    epsilon: float | None = None
+    """What all rounds so far have cost of the privacy budget; None without noise."""
 
 
 @dataclass(frozen=True, repr=False)
