@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .study.trackers import MLflow, TensorBoard
     from .types import Cohort, Correction, LocalResult
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "algorithms.fedavg": ["FedAdagrad", "FedAdam", "FedAvg", "FedYogi"],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from .drift import Drift
+from .growth import warning
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,6 +59,11 @@ class Result:
     @property
     def best_accuracy(self) -> float | None:
         return best_accuracy(self.records)
+
+    @property
+    def warning(self) -> str | None:
+        """One sentence if a client's drift or variate grew without bound, with what to try; None if all is well."""
+        return warning(self.records)
 
     def rounds_to(self, target: float) -> int | None:
         """The first round whose accuracy reaches ``target``, or None if none did."""

@@ -99,7 +99,7 @@ def run_round(
             sums.add(upload, Buffers(floats, ints), weight, columns)
             accepted.extend(clients)
             if meter is not None:
-                meter.add(delta, before)
+                meter.add(delta, before, state)
 
     with one_thread():
         if noisy:  # one that adds nothing, as a round without anybody has to look like any other
