@@ -63,6 +63,12 @@ def simulate(
     ``diagnostics`` measures the clients' drift in every round (``Record.drift``). ``callbacks`` are told of the start,
     of every record, and of the end: see ``Callback``.
 
+    ``robust`` says what the server does with updates that it cannot trust ("norm:1", "trimmed-mean:0.2", "median",
+    "centered-clip:1"), and ``attack`` poisons some ("sign-flip:3"). ``privacy`` clips updates and adds noise
+    ("central:clip=1:noise=1.1", "distributed", "local"); ``epsilon`` and ``delta`` are a budget that noise is planned
+    for and that no run exceeds: it ends before, and ``Record.epsilon`` is what was spent. ``secure="simulated"`` rounds
+    updates as secure aggregation needs it. Whatever is done to an update, its client remembers what the server used.
+
     ``precision="bf16"`` is short for that of the training: products in bfloat16, nearly twice as fast where the
     processor has them; a warning says where it does not.
     """
@@ -179,7 +185,8 @@ class Simulation:
         )
         self.server, self.buffers = done.server, done.buffers
         down = done.bytes_down + len(dropped) * (nbytes(self.algorithm.broadcast(done.server)) + done.buffers.nbytes)
-        due = self.round % self.options.evaluate_every == 0 or self.round == self.rounds
+        last = self.round == self.rounds or not self.within_budget
+        due = self.round % self.options.evaluate_every == 0 or last
         accuracy, loss = self.evaluate() if due else (None, None)
         self._between_rounds = True
         seconds = time.perf_counter() - began
