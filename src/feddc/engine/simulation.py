@@ -194,7 +194,7 @@ class Simulation:
         moved = (done.bytes_up, down)
         answers = (done.rejected, tuple(dropped))
         epsilon = None if self.guard is None else self.guard.spent(self.round)
-        return Record(self.round, accuracy, loss, done.accepted, *moved, seconds, *answers, drift, epsilon)
+        return Record(self.round, accuracy, loss, done.accepted, *moved, seconds, *answers, drift, epsilon=epsilon)
 
     def state(self) -> dict[str, Tensor]:
         """Server and buffers as named tensors. With ``round`` and the rows of ``store`` it is all there is to keep."""
