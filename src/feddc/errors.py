@@ -53,7 +53,6 @@ class DivergedError(FedDCError):
             "try a smaller learning rate, a smaller clip norm, or a larger alpha"
         )
 
-
     @classmethod
     def read(cls, sentence: str) -> DivergedError:
         """The error that a run directory holds."""

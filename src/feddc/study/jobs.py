@@ -90,11 +90,9 @@ def run_side_by_side(
         try:
             for connection in processes.at:
                 _next(processes, connection, study, waiting)
-            while busy := [connection for connection, cell in processes.at.items() if cell is not None]:
-                for connection in wait(busy):
-                    assert isinstance(connection, Connection)
-                    cell = processes.at[connection]
-                    assert cell is not None
+            while busy := {connection: cell for connection, cell in processes.at.items() if cell is not None}:
+                ready = wait(list(busy))
+                for connection, cell in ((each, cell) for each, cell in busy.items() if each in ready):
                     what, *rest = _received(processes, connection)
                     if what == "start":
                         listener.on_start(cell, *rest)
@@ -144,8 +142,8 @@ def _pickled(study: Study, source: Source, tensorboard: bool) -> bytes:
 
 
 def _fault(kind: str, sentence: str) -> FedDCError:
-    known = getattr(errors, kind, WorkerError)
-    return known(sentence) if known in (errors.ConfigError, errors.DataError, errors.RunError) else WorkerError(sentence)
+    known = {each.__name__: each for each in (errors.ConfigError, errors.DataError, errors.RunError)}
+    return known.get(kind, WorkerError)(sentence)
 
 
 class _Sender(Listener):
@@ -154,10 +152,10 @@ class _Sender(Listener):
     def __init__(self, parent: Connection) -> None:
         self.parent = parent
 
-    def on_start(self, cell: Cell, executor: str) -> None:  # noqa: ARG002
+    def on_start(self, cell: Cell, executor: str) -> None:
         self.parent.send(("start", executor))
 
-    def on_record(self, cell: Cell, record: Record) -> None:  # noqa: ARG002
+    def on_record(self, cell: Cell, record: Record) -> None:
         self.parent.send(("record", record))
 
 

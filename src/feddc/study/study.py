@@ -21,7 +21,7 @@ from ..engine.executors.choose import check_choice
 from ..errors import ConfigError, FedDCError, RunError, check, check_count
 from ..storage.atomic import PART, write_whole
 from .cells import Cell, Number, expected_rounds, seconds_a_round
-from .config import Config, from_toml, group_key, result_digest
+from .config import ROLES, Config, from_toml, group_key, result_digest
 from .rundir import claim, to_stderr
 from .runinfo import FORMAT, read_info, ready, status
 from .runner import Outcome, execute, read_outcome
@@ -246,8 +246,8 @@ def _move_old(place: Path) -> None:
 
 def _difference(there: Config, here: Config) -> str:
     """The first setting in which two configurations differ, in words."""
-    for field in dataclasses.fields(Config):
-        then, now = getattr(there, field.name), getattr(here, field.name)
-        if then != now and result_digest(replace(there, **{field.name: now})) != result_digest(there):
-            return f"{field.name} is {then!r} there and {now!r} here: choose another out, or remove it"
+    for name, role in ROLES.items():
+        then, now = getattr(there, name), getattr(here, name)
+        if then != now and role != "run":
+            return f"{name} is {then!r} there and {now!r} here: choose another out, or remove it"
     return "choose another out, or remove it"
