@@ -153,7 +153,7 @@ def test_a_failing_disk_ends_the_run_with_a_sentence(tmp_path: Path, monkeypatch
     run(config(), tmp_path / "whole")
     with monkeypatch.context() as patch:
         patch.setattr("feddc.study.rundir.RunDir.add", _no_space)
-        with pytest.raises(StorageError, match=r"No space left on device .*: when that is mended, `feddc resume"):
+        with pytest.raises(StorageError, match=r"No space left on device .*: fix that, then `feddc resume"):
             run(config(), tmp_path / "run")
     run(config(), tmp_path / "run")
     assert result(tmp_path / "run") == result(tmp_path / "whole")

@@ -26,11 +26,12 @@ from .options import Show
 class Shown(Listener):
     """Shows a study as it goes."""
 
-    def __init__(self, display: Display, kind: str) -> None:
-        self.display, self.kind = display, kind
+    def __init__(self, display: Display, kind: str, about: str = "") -> None:
+        self.display, self.kind, self.about = display, kind, about
 
     def on_start(self, cell: Cell, executor: str) -> None:
         if self.kind != "study" and not self.display.tasks:
+            self.display.say(self.about)
             self.display.say(f"executor: {executor}")
         self.display.watch(label(cell, self.kind), cell.config.rounds)
 
@@ -60,8 +61,10 @@ def perform_comparison(study: Study, data_dir: Path | None, show: Show, *, fresh
     """A run or a comparison: a table, and for a comparison a picture."""
     source, first = Named(data_dir), study.cells[0].config
     with Display({label(cell, study.kind): cell.config.rounds for cell in study.cells}, show) as display:
-        display.say(describe(first, len(source.federation(first))))
-        found = study.run(source, Shown(display, study.kind), fresh=fresh, jobs=jobs, tensorboard=show.tensorboard)
+        about = describe(first, len(source.federation(first)))
+        found = study.run(
+            source, Shown(display, study.kind, about), fresh=fresh, jobs=jobs, tensorboard=show.tensorboard
+        )
     compared = _setting(found.values())
     display.comparison(compared)
     errors = [(cell, outcome) for cell, outcome in found.items() if outcome.error]
