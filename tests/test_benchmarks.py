@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.__main__ import main
+from benchmarks.trust import main as trust
 
 
 def test_a_smoke_run_of_the_benchmark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -25,3 +26,13 @@ def test_a_smoke_run_of_the_benchmark(tmp_path: Path, capsys: pytest.CaptureFixt
     assert [each["executor"] for each in results["large"]] == ["in-process", "workers"]
     assert results["start"]["median"] > 0
     assert "plain loop" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("table", ["attacks", "privacy", "secure"])
+def test_smoke_runs_of_the_tables_of_trust(table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trust([table, "--smoke", "--out", str(tmp_path / "cells.jsonl")])
+    shown = capsys.readouterr().out
+    assert shown.count("|---") >= 1
+    trust([table, "--smoke", "--out", str(tmp_path / "cells.jsonl")])  # the second time from what was kept
+    if table != "secure":
+        assert capsys.readouterr().out == shown
