@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from feddc.algorithms import METHODS, make_method, method_name
+from feddc.algorithms import METHODS, display_name, make_method, method_name
 from feddc.algorithms.base import Algorithm
 from feddc.types import Cohort, LocalResult
 
@@ -141,3 +141,10 @@ def test_solves_a_quadratic(method: Algorithm) -> None:
 def test_name_round_trips() -> None:
     for name in METHODS:
         assert method_name(make_method(name)) == name
+
+
+def test_names_as_people_write_them() -> None:
+    shown = [display_name(name) for name in ("fedavg", "scaffold", "feddc", "fedadam")]
+    assert shown == ["FedAvg", "SCAFFOLD", "FedDC", "FedAdam"]
+    assert [display_name(name).lower() for name in METHODS] == list(METHODS)
+    assert display_name("mine.methods.Mine") == "Mine"

@@ -188,7 +188,7 @@ def test_folders_of_killed_processes_are_removed_by_the_next(node: Node) -> None
 def test_the_warm_process_has_flowers_command_without_torch_and_one_thread() -> None:
     code = """if True:
         import os, sys
-        from feddc.flower.warm import flwr_clientapp
+        from feddc.flower.client.warm import flwr_clientapp
         command = flwr_clientapp()
         from flwr.supercore.inflatable.inflatable_utils import pull_and_inflate_object_from_tree as pull
         assert pull.__kwdefaults__["initial_backoff"] == 0.1

@@ -26,7 +26,7 @@ METHODS: specs.Table = {
 }
 SERVERS: specs.Table = {"sgd": SGD, "adam": Adam, "yogi": Yogi, "adagrad": Adagrad}
 
-__all__ = ["METHODS", "SERVERS", "Algorithm", "ServerOptimizer", "make_method", "method_name"]
+__all__ = ["METHODS", "SERVERS", "Algorithm", "ServerOptimizer", "display_name", "make_method", "method_name"]
 
 
 def make_method(text: str, **defaults: float) -> Algorithm:
@@ -57,3 +57,14 @@ def method_name(method: Algorithm) -> str:
     if isinstance(method, FedAvg) and type(server) in adaptive:
         return adaptive[type(server)]
     return type(method).__name__.lower()
+
+
+def display_name(name: str) -> str:
+    """A method's name as people write it, FedDC for feddc: its ``title``, or the name of its class or function.
+
+    A name that no registry knows is shown as it is, without the path in front of a dotted one.
+    """
+    factory = METHODS.get(name)
+    if factory is None:
+        return name.rpartition(".")[2] or name
+    return str(getattr(factory, "title", factory.__name__))

@@ -43,6 +43,7 @@ class Scaffold:
 
     server: ServerOptimizer = SGD()
     fixed_steps: ClassVar[bool] = True
+    title: ClassVar[str] = "SCAFFOLD"
 
     def init_server(self, model: Vector) -> Server:
         return Server(model, torch.zeros_like(model), self.server.init(model))

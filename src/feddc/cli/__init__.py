@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import warnings
+from typing import Any
 
 import click
 
@@ -43,6 +45,7 @@ def main(args: list[str] | None = None) -> None:
     cli.add_command(listing.list_names)
     cli.add_command(data.data)
     cli.add_command(flower.flower)
+    warnings.showwarning = _warn
     try:
         code = cli.main(args, standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -59,6 +62,11 @@ def main(args: list[str] | None = None) -> None:
     except (KeyboardInterrupt, click.Abort):
         _end("interrupted", 130)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A warning as one line, like every other message."""
+    click.echo(f"feddc: warning: {' '.join(str(message).split())}", err=True)
 
 
 def _end(sentence: str, code: int) -> None:

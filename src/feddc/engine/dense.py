@@ -103,6 +103,44 @@ class DenseRows:
                 delta = _relu_backward(torch.bmm(delta.mT, weight), inputs, 0).mT
 
 
+class HalfDenseGradient:
+    """``DenseGradient`` with its products in bfloat16: the rounding of ``torch.autocast``, without its graph."""
+
+    def __init__(self, layers: Sequence[Layer], params: Vector, grads: Vector) -> None:
+        self._rows = HalfDenseRows(layers, params.unsqueeze(0), grads.unsqueeze(0))
+
+    def __call__(self, x: Tensor, y: Tensor) -> None:
+        """``x`` (B, …), ``y`` (B,)."""
+        self._rows(x.unsqueeze(0), y.unsqueeze(0), 1 / y.shape[0])
+
+
+class HalfDenseRows:
+    """``DenseRows`` with its products in bfloat16; softmax, bias gradients and sums stay in float32."""
+
+    def __init__(self, layers: Sequence[Layer], params: Rows, grads: Rows) -> None:
+        self._params, self._half = params, params.to(torch.bfloat16)
+        views = _views(layers, self._half)
+        self._across = [(bias.unsqueeze(1), weight.mT) for weight, bias in views]
+        self._back = [(w, g, b) for (w, _), (g, b) in zip(views, _views(layers, grads), strict=True)][::-1]
+
+    def __call__(self, x: Tensor, y: Tensor, share: Tensor | float) -> None:
+        """As in ``DenseRows``."""
+        self._half.copy_(self._params)
+        hidden = [x.flatten(2).to(torch.bfloat16)]
+        for bias, weight in self._across[:-1]:
+            hidden.append(torch.baddbmm(bias, hidden[-1], weight).relu_())  # (K, B, outputs)
+        bias, weight = self._across[-1]
+        delta = torch.softmax(torch.baddbmm(bias, hidden[-1], weight).to(self._params.dtype), dim=2)
+        delta.scatter_add_(2, y.unsqueeze(2), -torch.ones_like(delta[..., :1]))
+        delta.mul_(share.unsqueeze(2) if isinstance(share, Tensor) else share)
+        for weight, weight_grad, bias_grad in self._back:
+            inputs, half = hidden.pop(), delta.to(torch.bfloat16)
+            weight_grad.add_(torch.bmm(half.mT, inputs))
+            bias_grad.add_(delta.sum(dim=1))
+            if hidden:
+                delta = _relu_backward(torch.bmm(half, weight), inputs, 0).to(self._params.dtype)
+
+
 _relu_backward = torch.ops.aten.threshold_backward
 
 

@@ -10,14 +10,16 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from ..types import Rows
+from .precision import Precision, autocast
 
 
 class FunctionalGradient:
     """Adds to ``grads`` (K, P) the gradient of each client's mean cross-entropy at its row of ``params``."""
 
-    def __init__(self, module: nn.Module, params: Rows, grads: Rows) -> None:
+    def __init__(self, module: nn.Module, params: Rows, grads: Rows, precision: Precision = "float32") -> None:
         self._module = copy.deepcopy(module).to(params.device).train()
         self._params, self._grads, start = {}, [], 0
+        self._precision = precision
         for name, parameter in self._module.named_parameters():
             if parameter.requires_grad:
                 stop = start + parameter.numel()
@@ -34,5 +36,6 @@ class FunctionalGradient:
             total.add_(found[name].flatten(1))
 
     def _loss(self, params: dict[str, Tensor], x: Tensor, y: Tensor, share: Tensor) -> Tensor:
-        losses = F.cross_entropy(functional_call(self._module, params, (x,)), y, reduction="none")
-        return (losses * share).sum()
+        with autocast(self._precision, x.device):
+            out = functional_call(self._module, params, (x,))
+        return (F.cross_entropy(out.to(share.dtype), y, reduction="none") * share).sum()

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..data import Federation
-from ..errors import DataError, check_count, check_number
+from ..errors import DataError, check_count, check_number, unknown
 from ..models import Buffers, FlatModel
 from ..types import Correction, Vector
-from .dense import DenseGradient, dense_layers
+from .dense import DenseGradient, HalfDenseGradient, dense_layers
 from .keys import generator
+from .precision import NAMES, Precision, autocast
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class LocalTraining:
     """How clients train; the defaults are the paper's for image data.
 
     ``batch_size=None`` is the full batch, ``clip_norm=None`` no clipping. Round t (from 1) uses the learning rate
-    lr · lr_decay^(t−1).
+    lr · lr_decay^(t−1). ``precision="bf16"`` computes products and convolutions in bfloat16, all else in float32.
     """
 
     epochs: int = 5
@@ -37,6 +38,7 @@ class LocalTraining:
     lr_decay: float = 0.998
     weight_decay: float = 1e-3
     clip_norm: float | None = 10.0
+    precision: Precision = "float32"
 
     def __post_init__(self) -> None:
         check_count("epochs", self.epochs, high=10**6)  # the order of all passes is planned in memory
@@ -47,6 +49,8 @@ class LocalTraining:
         check_number("weight_decay", self.weight_decay, 0)
         if self.clip_norm is not None:
             check_number("clip_norm", self.clip_norm, 0, above=True)
+        if self.precision not in NAMES:
+            raise unknown("precision", str(self.precision), NAMES)
 
     def lr_in(self, round: int) -> float:
         """The learning rate of a round (from 1)."""
@@ -184,7 +188,7 @@ def local_sgd(
     params, grads = model.params, model.grads
     linear, prox = correction.linear, float(correction.prox)
     shrink = 1 - lr * (training.weight_decay + float(correction.decay))
-    add_gradient = gradient_of(model)
+    add_gradient = gradient_of(model, training.precision)
     model.train()
     one, row = params.new_ones(1), params.unsqueeze(0)
     for x, y in samples:
@@ -200,15 +204,18 @@ def local_sgd(
         row.addr_(one, grads, beta=shrink, alpha=-rate)  # shrink·θ − rate·g in one pass over memory
 
 
-def gradient_of(model: FlatModel) -> Callable[[Tensor, Tensor], None]:
+def gradient_of(model: FlatModel, precision: Precision = "float32") -> Callable[[Tensor, Tensor], None]:
     """A function that adds the gradient of the mean cross-entropy of a batch to ``model.grads``."""
     layers = dense_layers(model.module)
     if layers is not None:
-        return DenseGradient(layers, model.params, model.grads)
+        kind = DenseGradient if precision == "float32" else HalfDenseGradient
+        return kind(layers, model.params, model.grads)
 
     def autograd(x: Tensor, y: Tensor) -> None:
         with torch.enable_grad():
-            torch.autograd.backward(F.cross_entropy(model.module(x), y))
+            with autocast(precision, x.device):
+                out = model.module(x)
+            torch.autograd.backward(F.cross_entropy(out.to(model.params.dtype), y))
 
     return autograd
 

@@ -7,6 +7,7 @@ import copy
 import inspect
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, get_args
 
 import torch
@@ -20,7 +21,9 @@ from .callbacks import Callback
 from .cohorts import answering, make_cohorts
 from .drift import DriftMeter
 from .executors import Vectorised, choose
+from .executors.choose import find_device
 from .local import Job, LocalTraining, Start
+from .precision import Precision, check_precision
 from .records import Record, Result
 from .rounds import OnBadUpdate, nbytes, run_round
 from .state import filled, named
@@ -46,6 +49,7 @@ def simulate(
     dropout: float = 0.0,
     on_bad_update: OnBadUpdate = "stop",
     diagnostics: bool = True,
+    precision: Precision | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Iterator[Record]:
     """Run ``rounds`` rounds of federated training and yield a record after each.
@@ -65,6 +69,9 @@ def simulate(
 
     ``diagnostics`` measures the clients' drift in every round (``Record.drift``). ``callbacks`` are told of the start,
     of every record, and of the end: see ``Callback``.
+
+    ``precision="bf16"`` is short for that of the training: products in bfloat16, nearly twice as fast where the
+    processor has them; a warning says where it does not.
     """
     simulation = Simulation(
         algorithm,
@@ -84,6 +91,7 @@ def simulate(
         dropout=dropout,
         on_bad_update=on_bad_update,
         diagnostics=diagnostics,
+        precision=precision,
         callbacks=callbacks,
     )
     return simulation.run()
@@ -122,6 +130,7 @@ class Simulation:
         dropout: float = 0.0,
         on_bad_update: OnBadUpdate = "stop",
         diagnostics: bool = True,
+        precision: Precision | None = None,
         callbacks: Sequence[Callback] = (),
     ) -> None:
         check_count("rounds", rounds)
@@ -146,6 +155,8 @@ class Simulation:
         self.dropout, self.on_bad_update = dropout, on_bad_update
         self.algorithm, self.federation, self.rounds = algorithm, federation, rounds
         self.training = training or LocalTraining()
+        if precision is not None:
+            self.training = replace(self.training, precision=precision)
         self.seed, self.evaluate_every, self.round = seed, evaluate_every, 0
         self.cohorts = make_cohorts(len(federation), rounds, participation, cohort_size, cohorts)
         self.steps = self.training.nominal_steps(federation.sizes)
@@ -157,6 +168,7 @@ class Simulation:
         job = Job(model, federation, self.training, seed, self.steps if algorithm.fixed_steps else None)
         size = self.cohorts.mean_size
         self.executor, self.executor_reason = choose(job, rounds, size, executor, workers, device, ray_address)
+        check_precision(self.training.precision, initial.params.dtype, find_device(device))
         self.diagnostics, self.callbacks = diagnostics, list(callbacks)
         self._initial = model
         self._between_rounds = True

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 
+from ..study.cells import Number
 from ..study.config import Config
-from .published import Number
 from .studies import STUDIES
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+
+from ..study.cells import Number
 
 TABLES = ("rounds_to_target", "best_accuracy", "adaptive", "tiny_imagenet")
 
@@ -37,17 +38,6 @@ MISPRINTS = {
         "published accuracies appear only when all clients share one, as here (shared_solution=true)",
     ],
 }
-
-
-@dataclass(frozen=True)
-class Number:
-    """A published number: rounds, or an accuracy in percent. ``censored`` rounds were not enough."""
-
-    value: float
-    censored: bool = False
-
-    def __str__(self) -> str:
-        return f"{'>' if self.censored else ''}{self.value:g}"
 
 
 @cache

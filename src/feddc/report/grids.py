@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import mean
 
 from ..paper.known import Known, known
-from ..paper.published import Number
+from ..study.cells import Number
 from .settings import Line, Setting
 from .study import rounds_text, spread
 from .tables import speedup

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from ..engine import Record
 from ..engine.records import best_accuracy, bytes_to, rounds_to
-from ..paper.published import Number
-from ..study.cells import Cell
+from ..study.cells import Cell, Number
 from .tables import speedup
 
 NOT_RUN = "not run"

@@ -14,13 +14,23 @@ from ..data import Federation
 from ..engine import Record, Simulation
 from ..engine.executors.choose import check_choice, usable_cores
 from ..engine.local import Start
-from ..paper.published import Number
 from ..storage.atomic import PART, sync_folder
 from ..types import Correction
 from .config import Config, result_digest
 from .rundir import read_records, to_stderr
 from .runinfo import ready, status
 from .runner import Outcome, execute, federation_of, prepare, read_outcome
+
+
+@dataclass(frozen=True)
+class Number:
+    """A published number: rounds, or an accuracy in percent. ``censored`` rounds were not enough."""
+
+    value: float
+    censored: bool = False
+
+    def __str__(self) -> str:
+        return f"{'>' if self.censored else ''}{self.value:g}"
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,7 @@ class Config:
     executor: str = _option("auto", "who trains the clients: in-process, workers, vectorised, ray, or auto")
     workers: int | None = _option(None, "worker processes  [default: one for each core]")
     device: str = _option("auto", "where the vectorised executor computes")
+    precision: str = _option("float32", "of the products in a local step: float32, or bf16 where the processor has it")
     diagnostics: bool = _option(True, "measure the clients' drift in every round")
     ray_address: str | None = _option(None, "the Ray cluster of --executor ray  [default: one on this machine]")
     dropout: float = _option(0.0, "probability with which a client of the cohort never answers")
@@ -104,7 +105,7 @@ _NO_MATTER: dict[str, Any] = {
     "diagnostics": True,
     "ray_address": None,
 }
-_ADDED = ("dropout", "on_bad_update", "checkpoint", "diagnostics")
+_ADDED = ("dropout", "on_bad_update", "checkpoint", "diagnostics", "precision")
 
 FIELDS = {field.name: field for field in dataclasses.fields(Config)}
 _TYPES = typing.get_type_hints(Config)

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import FedDCError, RunError
-from ..paper.published import Number
 from ..storage.atomic import write_whole
-from .cells import Cell
+from .cells import Cell, Number
 from .config import Config
 from .runinfo import FORMAT
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 from ..algorithms import make_method
 from ..data import Federation, load
 from ..engine import LocalTraining, Record, Simulation
+from ..engine.precision import Precision
 from ..engine.records import best_accuracy, bytes_to, rounds_to
 from ..engine.rounds import OnBadUpdate
 from ..errors import DivergedError, FedDCError, RunError, StoppedError, StorageError, WorkerError
@@ -63,6 +64,7 @@ def prepare(config: Config, federation: Federation | None = None, data_dir: Path
         lr_decay=config.lr_decay,
         weight_decay=config.weight_decay,
         clip_norm=config.clip_norm,
+        precision=cast(Precision, config.precision),  # checked there
     )
     if federation is None:
         federation = federation_of(config, data_dir)

@@ -21,7 +21,7 @@ from torch import Tensor
 from ...errors import ConfigError
 from ...models import Buffers, FlatModel
 from ...types import Correction, Rows
-from ..dense import DenseRows, dense_layers
+from ..dense import DenseRows, HalfDenseRows, dense_layers
 from ..functional import FunctionalGradient
 from ..local import Evaluation, Job, Start, augmentation, gradient_of, plan
 from .base import Correct, Parts, Trained, evaluate_block, in_parts, one_thread, test_blocks, total
@@ -89,10 +89,11 @@ class Vectorised:
         back[order] = torch.arange(len(order))
         return params.cpu()[back]
 
-    def _gradient(self, params: Rows, grads: Rows) -> DenseRows | FunctionalGradient:
+    def _gradient(self, params: Rows, grads: Rows) -> DenseRows | HalfDenseRows | FunctionalGradient:
         if self._layers is not None:
-            return DenseRows(self._layers, params, grads)
-        return FunctionalGradient(self.job.module, params, grads)
+            half = self.job.training.precision == "bf16"
+            return (HalfDenseRows if half else DenseRows)(self._layers, params, grads)
+        return FunctionalGradient(self.job.module, params, grads, self.job.training.precision)
 
 
 class _Steps(NamedTuple):

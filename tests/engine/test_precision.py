@@ -1,0 +1,107 @@
+"""bf16: only the products of a step are rounded, the same by every executor, and a run says where it does not pay."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+import feddc
+from feddc.engine import precision
+from feddc.engine.dense import DenseGradient, HalfDenseGradient, HalfDenseRows, dense_layers
+from feddc.engine.functional import FunctionalGradient
+from feddc.models import FlatModel
+
+
+@pytest.fixture(autouse=True)
+def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "cpu_slowdown", lambda: 0.5)
+
+
+def federation() -> feddc.Federation:
+    torch.manual_seed(0)
+    x, y = torch.randn(60, 1, 6, 6), torch.arange(60) % 3
+    x += y[:, None, None, None]
+    return feddc.Federation.from_arrays(x, y, sizes=[10, 20, 30], test=(x, y))
+
+
+def convolution() -> nn.Module:
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3))
+
+
+def dense() -> nn.Module:
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Flatten(), nn.Linear(36, 8), nn.ReLU(), nn.Linear(8, 3))
+
+
+def run(model: nn.Module, executor: str, kind: precision.Precision = "bf16", rounds: int = 2) -> torch.Tensor:
+    training = feddc.LocalTraining(epochs=2, batch_size=8, precision=kind)
+    workers = 2 if executor == "workers" else None
+    done = feddc.train(
+        feddc.FedDC(), model, federation(), rounds=rounds, training=training, executor=executor, workers=workers
+    )
+    return FlatModel(done.model).params
+
+
+@pytest.mark.parametrize("model", [convolution, dense])
+def test_bf16_rounds_and_executors_agree(model: Callable[[], nn.Module]) -> None:
+    plain, half = run(model(), "in-process", "float32"), run(model(), "in-process")
+    moved = float((plain - FlatModel(model()).params).norm())
+
+    def apart(other: torch.Tensor) -> float:
+        return float((half - other).norm()) / moved
+
+    assert 1e-5 < apart(plain) < 0.05
+    assert not torch.equal(half, half.bfloat16().float())  # weights and steps keep all their bits
+    assert torch.equal(half, run(model(), "workers"))
+    assert apart(run(model(), "vectorised")) < 0.05
+
+
+def test_the_written_out_gradient_rounds_as_autocast_does() -> None:
+    rows = 3
+    layers = dense_layers(dense())
+    assert layers is not None
+    params = torch.randn(rows, FlatModel(dense()).params.numel()) / 4
+    x, y = torch.randn(rows, 5, 36), torch.randint(3, (rows, 5))
+    wanted, found, exact = (torch.zeros_like(params) for _ in range(3))
+    FunctionalGradient(dense(), params, wanted, "bf16")(x, y, 1 / 5)
+    HalfDenseRows(layers, params, found)(x, y, 1 / 5)
+    for k in range(rows):
+        DenseGradient(layers, params[k], exact[k])(x[k], y[k])
+    assert float((found - wanted).norm() / exact.norm()) < 0.01
+    assert 1e-4 < float((found - exact).norm() / exact.norm()) < 0.03  # it rounds, by what 8 bits give
+    alone = torch.zeros_like(params[0])
+    HalfDenseGradient(layers, params[0], alone)(x[0], y[0])
+    torch.testing.assert_close(alone, found[0])
+
+
+def test_short_form_and_bad_names() -> None:
+    simulation = feddc.Simulation(feddc.FedAvg(), dense(), federation(), rounds=1, precision="bf16")
+    assert simulation.training == replace(feddc.LocalTraining(), precision="bf16")
+    with pytest.raises(feddc.ConfigError, match="unknown precision 'bf61': did you mean 'bf16'"):
+        feddc.LocalTraining(precision="bf61")  # type: ignore[arg-type]
+    with pytest.raises(feddc.ConfigError, match="bf16 needs a model in float32, not float64"):
+        feddc.Simulation(feddc.FedAvg(), dense().double(), federation(), rounds=1, precision="bf16")
+
+
+def test_a_processor_that_only_imitates_it_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "cpu_slowdown", lambda: 62.0)
+    with pytest.warns(UserWarning, match="one takes 62 times as long as in float32"):
+        feddc.Simulation(feddc.FedAvg(), dense(), federation(), rounds=1, precision="bf16")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        feddc.Simulation(feddc.FedAvg(), dense(), federation(), rounds=1)
+
+
+def test_the_slowdown_is_that_of_a_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = {torch.bfloat16: 6.0, torch.float32: 2.0}
+    monkeypatch.undo()
+    monkeypatch.setattr(precision, "_best", lambda rows: seconds[rows.dtype])
+    precision.cpu_slowdown.cache_clear()
+    assert precision.cpu_slowdown() == 3.0
+    precision.cpu_slowdown.cache_clear()
