@@ -15,7 +15,7 @@ from feddc.study.cells import Cell
 
 
 def records(*accuracies: float) -> tuple[Record, ...]:
-    return tuple(Record(i + 1, a, None, (), 1_000_000, 0, 0.0) for i, a in enumerate(accuracies))
+    return tuple(Record(i + 1, {"accuracy": a}, (), 1_000_000, 0, 0.0) for i, a in enumerate(accuracies))
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ from feddc.report.tables import compare, sparkline, speedup
 
 
 def records(*accuracies: float | None) -> list[Record]:
-    return [Record(i + 1, a, 0.5, (0,), 600_000, 400_000, 0.1) for i, a in enumerate(accuracies)]
+    metrics = [{} if a is None else {"accuracy": a} for a in accuracies]
+    return [Record(i + 1, each, (0,), 600_000, 400_000, 0.1) for i, each in enumerate(metrics)]
 
 
 def test_rows() -> None:

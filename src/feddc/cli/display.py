@@ -15,7 +15,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 
+from ..engine.records import best, score_in, values
 from ..report.tables import sparkline
+from ..tasks import Score
 from .options import Show
 
 if TYPE_CHECKING:
@@ -59,12 +61,12 @@ class Display:
     def watch(self, label: str, rounds: int) -> Callable[[Record], None]:
         """What to call with every record of that run, which has ``rounds`` rounds at most."""
         self.tasks[label] = self.progress.add_task(label, total=rounds, note="")
-        best, run_began, skipped = 0.0, time.monotonic(), -1
+        run_began, skipped = time.monotonic(), -1
         before, every = self.done, max(1, rounds // 10)
         seen: list[Record] = []
 
         def on_record(record: Record) -> None:
-            nonlocal best, skipped
+            nonlocal skipped
             if self.as_json:
                 click.echo(json.dumps({"run": label, **asdict(record)}))
             seen.append(record)
@@ -72,15 +74,17 @@ class Display:
                 skipped = record.round - 1
                 self.plan[label] = max(1.0, self.plan[label] - skipped)
             self.done = before + min(record.round - skipped, self.plan[label])
-            best = max(best, record.accuracy or 0.0)
             now = time.monotonic()
             left = (sum(self.plan.values()) - self.done) * (now - self.began) / self.done
-            accuracy = "" if record.accuracy is None else f"accuracy {record.accuracy:6.2%}  best {best:6.2%}  "
-            accuracy += "" if record.loss is None else f"loss {record.loss:.3f}  "
+            score = record.score
+            shown = "" if record.value is None else f"{score.name} {score.text(record.value):>7}  "
+            shown += "" if record.value is None else f"best {score.text(best(seen)):>7}  "
+            shown += "" if record.loss is None or score.name == "loss" else f"loss {record.loss:.3f}  "
             rate = (record.round - skipped) / max(now - run_began, 1e-9)
-            note = f"{accuracy}{rate:.1f} rounds/s  {clock(left)} left"
+            note = f"{shown}{rate:.1f} rounds/s  {clock(left)} left"
             room = self.console.width - len(label) - 40 - len(note)  # the bar and the count take 40
-            curve = "" if room < 10 else "  " + sparkline(seen, 0.0, min(room - 2, 24))
+            high = 1.0 if score.percent else max(values(seen), default=1.0)
+            curve = "" if room < 10 else "  " + sparkline(seen, 0.0, min(room - 2, 24), high)
             self.progress.update(self.tasks[label], completed=record.round, note=note + curve)
             if self.progress.disable and record.round % every == 0:
                 self.say(f"{label:<12} round {record.round}/{rounds}  {note}")
@@ -92,7 +96,8 @@ class Display:
         place = list(self.plan).index(label)
         self.done = max(self.done, sum(list(self.plan.values())[: place + 1]))
         summary = outcome.summary()
-        note = "diverged" if outcome.error else f"best {summary['best_accuracy'] or 0:.2%}"
+        score = score_in(outcome.records)
+        note = "diverged" if outcome.error else f"best {score.text(best(outcome.records))}"
         if summary["rejected"]:
             note += f", {summary['rejected']} updates rejected"
         if label in self.tasks:  # else it had ended before
@@ -104,12 +109,13 @@ class Display:
         """The comparison as a table, with a note for every run that diverged."""
         from ..report.tables import compare
 
-        goal = f"{100 * config.target:g} %"
+        score = next((score_in(outcome.records) for _, outcome in outcomes), Score())
+        goal = f"{100 * config.target:g} %" if score.percent else f"{config.target:g}"
         table = Table(box=SIMPLE_HEAD, pad_edge=False)
         table.add_column("method", overflow="fold")
         for name in ("best", "last 10", f"rounds\nto {goal}", "speed-up", f"MB to\n{goal}"):
             table.add_column(name, justify="right", no_wrap=True, min_width=len(name.rpartition("\n")[2]))
-        table.add_column("accuracy", no_wrap=True)
+        table.add_column(score.name, no_wrap=True)
         runs = [(label, outcome.records) for label, outcome in outcomes]
         for row in compare(runs, config.target, config.rounds):
             style = "bold" if row.method.startswith("feddc") else None

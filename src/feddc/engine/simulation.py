@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
+import math
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,11 +16,14 @@ from torch import Tensor, nn
 
 from ..algorithms import Algorithm, method_name
 from ..data import Federation
+from ..data.inputs import ready, shapes
 from ..errors import ConfigError, DivergedError, RunError, check, check_count, check_number
 from ..models import FlatModel, module_with
+from ..tasks import Task, score_of
 from .callbacks import Callback
 from .cohorts import answering, make_cohorts
 from .drift import DriftMeter
+from .evaluation import metrics_of, output_of
 from .executors import Vectorised, choose
 from .executors.choose import find_device
 from .local import Job, LocalTraining, Start
@@ -50,6 +54,7 @@ def simulate(
     on_bad_update: OnBadUpdate = "stop",
     diagnostics: bool = True,
     precision: Precision | None = None,
+    task: Task | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Iterator[Record]:
     """Run ``rounds`` rounds of federated training and yield a record after each.
@@ -69,6 +74,8 @@ def simulate(
 
     ``diagnostics`` measures the clients' drift in every round (``Record.drift``). ``callbacks`` are told of the start,
     of every record, and of the end: see ``Callback``.
+
+    ``task`` is what is learned, where it is not what the federation says.
 
     ``precision="bf16"`` is short for that of the training: products in bfloat16, nearly twice as fast where the
     processor has them; a warning says where it does not.
@@ -92,6 +99,7 @@ def simulate(
         on_bad_update=on_bad_update,
         diagnostics=diagnostics,
         precision=precision,
+        task=task,
         callbacks=callbacks,
     )
     return simulation.run()
@@ -131,6 +139,7 @@ class Simulation:
         on_bad_update: OnBadUpdate = "stop",
         diagnostics: bool = True,
         precision: Precision | None = None,
+        task: Task | None = None,
         callbacks: Sequence[Callback] = (),
     ) -> None:
         check_count("rounds", rounds)
@@ -151,7 +160,9 @@ class Simulation:
         )
         good = training is None or isinstance(training, LocalTraining)
         check(good, f"training must be a feddc.LocalTraining, not {type(training).__name__}")
+        federation = federation if task is None else federation.with_task(task)
         check_fits(model, federation)
+        self.score = score_of(federation.task)
         self.dropout, self.on_bad_update = dropout, on_bad_update
         self.algorithm, self.federation, self.rounds = algorithm, federation, rounds
         self.training = training or LocalTraining()
@@ -165,7 +176,8 @@ class Simulation:
         self.server = algorithm.init_server(initial.params.clone())
         self.buffers = initial.buffers()
         self.store = ClientStore(algorithm.init_client(self.server.model), len(federation))
-        job = Job(model, federation, self.training, seed, self.steps if algorithm.fixed_steps else None)
+        fixed, own = self.steps if algorithm.fixed_steps else None, getattr(algorithm, "local_loss", None)
+        job = Job(model, federation, self.training, seed, fixed, own, getattr(algorithm, "needs_reference", False))
         size = self.cohorts.mean_size
         self.executor, self.executor_reason = choose(job, rounds, size, executor, workers, device, ray_address)
         check_precision(self.training.precision, initial.params.dtype, find_device(device))
@@ -211,13 +223,13 @@ class Simulation:
         self.server, self.buffers = done.server, done.buffers
         down = done.bytes_down + len(dropped) * (nbytes(self.algorithm.broadcast(done.server)) + done.buffers.nbytes)
         due = self.round % self.evaluate_every == 0 or self.round == self.rounds
-        accuracy, loss = self.evaluate() if due else (None, None)
+        metrics = self.evaluate() if due else {}
         self._between_rounds = True
         seconds = time.perf_counter() - began
         drift = None if meter is None else meter.result()
         moved = (done.bytes_up, down)
         answers = (done.rejected, tuple(dropped))
-        return Record(self.round, accuracy, loss, done.accepted, *moved, seconds, *answers, drift)
+        return Record(self.round, metrics, done.accepted, *moved, seconds, *answers, drift, self.score)
 
     def state(self) -> dict[str, Tensor]:
         """Server and buffers as named tensors. With ``round`` and the rows of ``store`` it is all there is to keep."""
@@ -231,15 +243,13 @@ class Simulation:
         self.buffers = filled("buffers", self.buffers, tensors)
         self.round = round
 
-    def evaluate(self) -> tuple[float | None, float | None]:
-        """Accuracy and loss of the global model on the test set, if there is one."""
+    def evaluate(self) -> dict[str, float]:
+        """What the task measures of the global model on the test set; nothing, if there is none."""
         found = self.executor.evaluate(Start(self.round, self.server.model, self.buffers))
-        if found is None:
-            return None, None
-        loss = found.loss / found.samples
-        if loss != loss or loss == float("inf"):
+        metrics = {} if found is None else metrics_of(found, self.federation.task)
+        if not math.isfinite(metrics.get("loss", 0.0)):
             raise DivergedError(method_name(self.algorithm), self.round)
-        return found.correct / found.samples, loss
+        return metrics
 
     @property
     def arithmetic(self) -> str:
@@ -253,19 +263,16 @@ class Simulation:
 
 @torch.no_grad()
 def check_fits(model: nn.Module, federation: Federation) -> None:
-    """Refuse a model that cannot take the data's samples or does not have an output for every class."""
+    """Refuse a model that cannot take the data's samples, or whose output the task cannot take."""
     check(isinstance(model, nn.Module), f"model must be a torch.nn.Module, not {type(model).__name__}")
     sized = not any(nn.parameter.is_lazy(p) for p in model.parameters())
     check(sized, "the model has lazy layers, whose size is not known yet: call it once on a batch of samples before")
     probe = copy.deepcopy(model).eval()
-    sample = federation.x[:2]
+    x, y = federation.first(2)
     kind = next((p.dtype for p in probe.parameters()), torch.float32)
     try:
-        out = probe(sample.to(kind) if sample.is_floating_point() else sample)
+        out = output_of(probe, ready(x, kind))
     except Exception as error:  # whatever the user's module raises, it does not fit
         reason = str(error).strip().partition("\n")[0]
-        raise ConfigError(f"the model does not accept samples of shape {tuple(sample.shape[1:])}: {reason}") from error
-    check(isinstance(out, torch.Tensor), f"the model must give one tensor of class scores, not a {type(out).__name__}")
-    shape = tuple(out.shape)
-    fits = out.ndim == 2 and out.shape[1] >= federation.classes
-    check(fits, f"the model's output for 2 samples has shape {shape}, but the data has {federation.classes} classes")
+        raise ConfigError(f"the model does not accept samples of shape {shapes(x)}: {reason}") from error
+    federation.task.check_output(out, y, federation.classes)

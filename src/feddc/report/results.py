@@ -71,7 +71,8 @@ def mean_curve(runs: Sequence[Sequence[Record]]) -> list[Record]:
         known = [record.accuracy for record in rounds if record.accuracy is not None]
         accuracy = sum(known) / len(known) if len(known) == len(rounds) else None
         moved = sum(record.bytes_up + record.bytes_down for record in rounds) // len(rounds)
-        curve.append(Record(rounds[0].round, accuracy, None, (), moved, 0, 0.0))
+        metrics = {} if accuracy is None else {"accuracy": accuracy}
+        curve.append(Record(rounds[0].round, metrics, (), moved, 0, 0.0))
     return curve
 
 
@@ -86,7 +87,10 @@ def _pack(cell: Cell, records: Sequence[Record]) -> dict[str, Any]:
 
 def _unpack(packed: Mapping[str, Any]) -> tuple[Record, ...]:
     pairs = zip(packed["accuracy"], packed["kilobytes"], strict=True)
-    return tuple(Record(i + 1, accuracy, None, (), moved * 1000, 0, 0.0) for i, (accuracy, moved) in enumerate(pairs))
+    return tuple(
+        Record(i + 1, {} if accuracy is None else {"accuracy": accuracy}, (), moved * 1000, 0, 0.0)
+        for i, (accuracy, moved) in enumerate(pairs)
+    )
 
 
 def _read(path: Path) -> dict[str, Any]:

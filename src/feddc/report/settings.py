@@ -10,7 +10,7 @@ from ..algorithms import METHODS
 from ..engine.records import best_accuracy, rounds_to
 from ..study.config import Config
 from .collect import Run
-from .tables import last_accuracy
+from .tables import last_value
 
 SETTING = ("data", "split", "clients", "participation", "cohort_size")
 # What two runs of one line may differ in: the seed, and what has no bearing on the result.
@@ -47,7 +47,7 @@ class Line:
 
     def last(self) -> list[float]:
         """The mean accuracy of the last ten evaluations of each seed."""
-        return [each for run in self.runs if (each := last_accuracy(run.records)) is not None]
+        return [each for run in self.runs if (each := last_value(run.records)) is not None]
 
     def rounds_to(self, target: float) -> list[int | None]:
         return [rounds_to(run.records, target) for run in self.runs]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..engine import Record
-from ..engine.records import best_accuracy, bytes_to, rounds_to
+from ..engine.records import best, bytes_to, rounds_to, score_in, values
 
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -27,18 +27,20 @@ class Row:
 def compare(runs: Sequence[tuple[str, Sequence[Record]]], target: float, budget: int) -> list[Row]:
     """A row per method. '>N' means that N rounds did not reach the target; speed-ups are over the method 'fedavg'."""
     baseline = next((records for label, records in runs if label == "fedavg"), None)
-    low = min((r.accuracy for _, records in runs for r in records if r.accuracy is not None), default=0.0)
+    everything = [value for _, records in runs for value in values(records)]
+    low = min(everything, default=0.0)
+    high = 1.0 if all(score_in(records).percent for _, records in runs) else max(everything, default=1.0)
     return [
         Row(
             method=label,
-            best=percent(best_accuracy(records)),
-            last=percent(last_accuracy(records)),
+            best=score_in(records).text(best(records)),
+            last=score_in(records).text(last_value(records)),
             rounds=_rounds(records, target, budget),
             speedup="–"
             if baseline is None
             else speedup(rounds_to(baseline, target), rounds_to(records, target), budget),
             megabytes=_megabytes(records, target),
-            curve=sparkline(records, low),
+            curve=sparkline(records, low, high=high),
         )
         for label, records in runs
     ]
@@ -48,10 +50,10 @@ def percent(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:.2f} %"
 
 
-def last_accuracy(records: Sequence[Record], count: int = 10) -> float | None:
-    """The mean accuracy of the last evaluations: what the best one alone would flatter."""
-    values = [r.accuracy for r in records if r.accuracy is not None][-count:]
-    return sum(values) / len(values) if values else None
+def last_value(records: Sequence[Record], count: int = 10) -> float | None:
+    """The mean score of the last evaluations: what the best one alone would flatter."""
+    last = values(records)[-count:]
+    return sum(last) / len(last) if last else None
 
 
 def speedup(baseline: float | None, rounds: float | None, budget: int) -> str:
@@ -65,14 +67,14 @@ def speedup(baseline: float | None, rounds: float | None, budget: int) -> str:
     return f"{baseline / rounds:.2f}×"
 
 
-def sparkline(records: Sequence[Record], low: float, width: int = 16) -> str:
-    """Accuracy over rounds in one line of text, from ``low`` to 1."""
-    values = [r.accuracy for r in records if r.accuracy is not None]
-    if not values:
+def sparkline(records: Sequence[Record], low: float, width: int = 16, high: float = 1.0) -> str:
+    """The score over rounds in one line of text, from ``low`` to ``high``."""
+    found = values(records)
+    if not found:
         return ""
-    picked = [values[i * len(values) // width] for i in range(width)] if len(values) > width else values
-    span = max(1.0 - low, 1e-9)
-    return "".join(BARS[min(int((value - low) / span * len(BARS)), len(BARS) - 1)] for value in picked)
+    picked = [found[i * len(found) // width] for i in range(width)] if len(found) > width else found
+    span = max(high - low, 1e-9)
+    return "".join(BARS[max(0, min(int((value - low) / span * len(BARS)), len(BARS) - 1))] for value in picked)
 
 
 def _rounds(records: Sequence[Record], target: float, budget: int) -> str:

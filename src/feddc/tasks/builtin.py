@@ -148,9 +148,7 @@ class MultiLabel(Task):
         if self.positive_weight is not None:
             weight = torch.as_tensor(self.positive_weight, dtype=output.dtype, device=output.device)
         target = target.to(output.dtype)
-        return mean_of_rest(
-            F.binary_cross_entropy_with_logits(output, target, pos_weight=weight, reduction="none")
-        )
+        return mean_of_rest(F.binary_cross_entropy_with_logits(output, target, pos_weight=weight, reduction="none"))
 
     def measures(self, output: Tensor, target: Tensor) -> dict[str, Tensor]:
         said = (alongside(output, target) > 0).reshape(len(target), -1)
@@ -241,7 +239,9 @@ class Segmentation(Task):
         fits = isinstance(output, Tensor) and output.ndim == target.ndim + 1 and output.shape[1] >= outputs
         if not fits or output.shape[2:] != target.shape[1:]:
             wanted = (len(target), outputs, *target.shape[1:])
-            raise ConfigError(f"{name_of(self)} needs an output of shape {wanted}, but the model's is {shape_of(output)}")
+            raise ConfigError(
+                f"{name_of(self)} needs an output of shape {wanted}, but the model's is {shape_of(output)}"
+            )
 
 
 @dataclass(frozen=True)
@@ -287,7 +287,9 @@ class NextToken(Task):
         fits = isinstance(output, Tensor) and output.shape[:-1] == target.shape and output.shape[-1] >= outputs
         if not fits:
             wanted = (*target.shape, outputs)
-            raise ConfigError(f"{name_of(self)} needs an output of shape {wanted}, but the model's is {shape_of(output)}")
+            raise ConfigError(
+                f"{name_of(self)} needs an output of shape {wanted}, but the model's is {shape_of(output)}"
+            )
 
 
 def _counted(output: Tensor, target: Tensor, ignore: int | None) -> tuple[Tensor, Tensor]:

@@ -85,7 +85,7 @@ def as_task(task: Any) -> Task:
 
 
 def _collects(metric: Any) -> bool:
-    return all(hasattr(metric, name) for name in ("update", "compute", "reset", "merge_state"))
+    return all(hasattr(metric, name) for name in ("update", "compute", "reset"))
 
 
 def _beside(output: Any, target: Tensor) -> Any:

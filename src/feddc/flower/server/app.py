@@ -22,6 +22,7 @@ from ...data import Federation
 from ...data.federation import sample_weights
 from ...engine import Record
 from ...engine.cohorts import make_cohorts
+from ...engine.evaluation import metrics_of
 from ...engine.executors import InProcess
 from ...engine.local import Job, Start
 from ...engine.records import Rejected
@@ -148,10 +149,11 @@ class Coordinator:
             raise DivergedError(self.name, round)
         progress.server, progress.buffers, progress.round = server, buffers, round
         progress.seen |= dict.fromkeys(used, round)
-        accuracy, loss = self.evaluate()
+        metrics = self.evaluate()
         up, down = len(used) * (nbytes(mean) + buffers.nbytes), len(cohort) * (nbytes(sent) + buffers.nbytes)
         seconds = time.perf_counter() - began
-        record = Record(round, accuracy, loss, tuple(used), up, down, seconds, tuple(rejected), tuple(dropped))
+        answers = tuple(rejected), tuple(dropped)
+        record = Record(round, metrics, tuple(used), up, down, seconds, *answers)
         self.checkpoint.save(progress, record)
         return record
 
@@ -189,15 +191,15 @@ class Coordinator:
             log(WARNING, "feddc: client %s began again from zero: %s", client, answer.config["lost"])
         return found
 
-    def evaluate(self) -> tuple[float | None, float | None]:
-        """Accuracy and loss of the global model on the server's test set, if there is one and it is due."""
+    def evaluate(self) -> dict[str, float]:
+        """What is measured of the global model on the server's test set, if there is one and it is due."""
         progress, settings = self.progress, self.settings
         due = progress.round % settings.evaluate_every == 0 or progress.round == settings.rounds
         if self.executor is None or not due:
-            return None, None
+            return {}
         found = self.executor.evaluate(Start(progress.round, progress.server.model, progress.buffers))
         assert found is not None
-        return found.correct / found.samples, found.loss / found.samples
+        return metrics_of(found, self.executor.job.federation.task)
 
 
 def evaluator(module: nn.Module, settings: Settings, test: Any) -> InProcess | None:
