@@ -30,7 +30,7 @@ def test_follows_the_authors_code(file: Path, method: str) -> None:
     algorithm = {
         "fedavg": feddc.FedAvg(),
         "fedprox": feddc.FedProx(mu=2 * meta["mu_fedprox"]),  # the published one has no ½
-        "scaffold": feddc.Scaffold(),
+        "scaffold": feddc.Scaffold(form="feddc"),
         "feddyn": feddc.FedDyn(alpha=meta["alpha_feddyn"]),
         "feddc": feddc.FedDC(alpha=meta["alpha_feddc"]),
     }[method]

@@ -7,6 +7,7 @@
     ├── DivergedError    training produced NaN, Inf or absurd numbers       exit code 1
     ├── WorkerError      a worker process died or could not start           exit code 1
     ├── StorageError     a disk that is full or fails in mid-run      exit code 1
+    ├── ProtocolError    a message of secure aggregation that is refused    exit code 1
     └── StoppedError     Ctrl-C, or a signal that asks the run to end       exit code 130, 143, 129
 
 Each message is one sentence that says what is wrong, where, and what would be right.
@@ -61,6 +62,12 @@ class WorkerError(FedDCError):
 
 class StorageError(FedDCError):
     """A disk that is full, or fails, in the middle of a run; the run can be continued."""
+
+    exit_code = 1
+
+
+class ProtocolError(FedDCError):
+    """A message of secure aggregation that is malformed, stale, forged or out of turn, or too few that are not."""
 
     exit_code = 1
 

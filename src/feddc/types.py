@@ -9,8 +9,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
 
+import torch
 from torch import Tensor
 
 Vector: TypeAlias = Tensor
@@ -30,21 +33,77 @@ class Correction(NamedTuple):
     decay: Column | float = 0.0
 
 
-class LocalResult(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """What everyone knows of a round before it begins."""
+
+    round: int
+    """Rounds count from 1."""
+    nominal: int
+    """K, the nominal number of local steps: epochs × ceil(mean samples / batch size), the same for all clients."""
+    lr: float
+    """η, the learning rate before any decay over rounds."""
+    rate: float
+    """η_t, the learning rate of this round."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Local(Schedule):
+    """What server and client both know of the clients' local training."""
+
+    steps: Column
+    """K_i, the number of steps that each client takes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalResult(Local):
     """What local training left behind, as a method's ``upload`` sees it."""
 
     delta: Rows
     """θ_i − w: new minus old, always."""
-    steps: int
-    """K, the nominal number of local steps: epochs × ceil(mean samples / batch size), the same for all clients."""
-    lr: float
-    """η, the learning rate before any decay over rounds."""
 
 
-class Cohort(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Cohort(Schedule):
     """What the server knows of the clients that took part in a round."""
 
     participation: float
     """K/N: how many of all clients took part."""
-    weight: float
-    """The mean of ω_i = n_i / mean(n) over the cohort."""
+    size: int
+    """How many clients took part."""
+
+
+Weights: TypeAlias = Mapping[str, Column]
+"""The weights under which a method wants the mean of its uploads, by name."""
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The uploads of a cohort under one weight c_i: the server sees nothing else of a client."""
+
+    upload: Any
+    """The mean of c_i · upload_i over the cohort, field by field."""
+    weight: float = 1.0
+    """The mean of c_i."""
+    square: float = 0.0
+    """The mean of c_i ‖Δ_i‖²."""
+
+    @property
+    def delta(self) -> Vector:
+        """The mean of c_i Δ_i."""
+        delta: Vector = self.upload.delta
+        return delta
+
+    @property
+    def average(self) -> Vector:
+        """Σ c_i Δ_i / Σ c_i."""
+        return self.delta / self.weight
+
+    @property
+    def spread(self) -> float:
+        """Σ c_i ‖Δ_i − average‖² / Σ c_i: how far the clients disagree."""
+        return max(0.0, self.square / self.weight - float(torch.linalg.vector_norm(self.average)) ** 2)
+
+
+Means: TypeAlias = Mapping[str, Mean]
+"""What ``aggregate`` is given: the mean for each weight that the method named."""

@@ -41,9 +41,9 @@ def close(left: torch.Tensor, right: torch.Tensor) -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(masks())
-def test_feddc_drift_and_variate(case: tuple[list[int], np.ndarray]) -> None:
-    simulation = run(feddc.FedDC(alpha=0.1), *case)
+@given(masks(), st.sampled_from(["own", "nominal"]))
+def test_feddc_drift_and_variate(case: tuple[list[int], np.ndarray], steps: str) -> None:
+    simulation = run(feddc.FedDC(alpha=0.1, steps=steps), *case)  # type: ignore[arg-type]
     state = simulation.store.gather(range(len(case[0])))
     close(simulation.server.drift, state.drift.mean(dim=0))
     close(simulation.server.variate, (simulation.weights * state.variate).mean(dim=0))
@@ -57,11 +57,12 @@ def test_feddyn_drift(case: tuple[list[int], np.ndarray]) -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(masks())
-def test_scaffold_variate(case: tuple[list[int], np.ndarray]) -> None:
-    simulation = run(feddc.Scaffold(), *case)
+@given(masks(), st.sampled_from(["original", "feddc"]))
+def test_scaffold_variate(case: tuple[list[int], np.ndarray], form: str) -> None:
+    simulation = run(feddc.Scaffold(form=form), *case)  # type: ignore[arg-type]
     state = simulation.store.gather(range(len(case[0])))
-    close(simulation.server.variate, (simulation.weights * state.variate).mean(dim=0))
+    weights = simulation.weights if form == "feddc" else 1
+    close(simulation.server.variate, (weights * state.variate).mean(dim=0))
 
 
 @settings(max_examples=25, deadline=None)

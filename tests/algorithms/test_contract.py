@@ -11,12 +11,16 @@ import torch
 
 from feddc.algorithms import METHODS, display_name, make_method, method_name
 from feddc.algorithms.base import Algorithm
-from feddc.types import Cohort, LocalResult
+from feddc.types import LocalResult
+from tests.algorithms.play import cohort, local_result, means_of
 
 P, K, N = 7, 3, 10
+STEPS = torch.tensor([[2.0], [4.0], [6.0]])
 VARIANTS = [
     *METHODS,
     "feddc:form=paper",
+    "feddc:steps=nominal",
+    "scaffold:form=feddc",
     "feddc:penalty=false",
     "feddc:correction=false",
     "feddc:penalty=false:correction=false",
@@ -41,20 +45,18 @@ def play(method: Algorithm, seed: int = 0) -> tuple[Any, Any, Any, Any, torch.Te
     client = type(initial)(*(field.expand(K, *field.shape).clone() for field in initial))
     for _ in range(3):
         sent = method.broadcast(server)
-        local = LocalResult(0.1 * torch.randn(K, P, generator=rng), steps=4, lr=0.1)
+        local = local_result(0.1 * torch.randn(K, P, generator=rng), STEPS)
         upload, client = method.upload(sent, client, local, weight)
-        server = method.aggregate(server, mean(upload), Cohort(K / N, 1.0))
-    local = LocalResult(0.1 * torch.randn(K, P, generator=rng), steps=4, lr=0.1)
+        server = method.aggregate(server, means_of(method, upload, local, weight), cohort(K / N))
+    local = local_result(0.1 * torch.randn(K, P, generator=rng), STEPS)
     return server, method.broadcast(server), client, local, weight
-
-
-def mean(upload: Any) -> Any:
-    return type(upload)(*(field.mean(dim=0) for field in upload))
 
 
 def flatten(state: Any) -> list[torch.Tensor]:
     if isinstance(state, torch.Tensor):
         return [state]
+    if isinstance(state, LocalResult):
+        return [state.delta, state.steps]
     return [leaf for part in state for leaf in flatten(part)] if isinstance(state, tuple) else []
 
 
@@ -71,13 +73,13 @@ def test_is_pure(method: Algorithm) -> None:
     for _ in range(2):
         correction = method.correct(sent, client, weight)
         upload, new = method.upload(sent, client, local, weight)
-        after = method.aggregate(server, mean(upload), Cohort(K / N, 1.0))
+        after = method.aggregate(server, means_of(method, upload, local, weight), cohort(K / N))
         results = flatten((tuple(correction), upload, new, after))
         again = flatten(
             (
                 tuple(method.correct(sent, client, weight)),
                 *method.upload(sent, client, local, weight),
-                method.aggregate(server, mean(upload), Cohort(K / N, 1.0)),
+                method.aggregate(server, means_of(method, upload, local, weight), cohort(K / N)),
             )
         )
         assert all(torch.equal(a, b) for a, b in zip(results, again, strict=True))
@@ -95,10 +97,19 @@ def test_rows_equal_one_client_at_a_time(method: Algorithm) -> None:
         for whole, part in zip(correction, alone, strict=True):
             if isinstance(whole, torch.Tensor) and whole.ndim == 2:
                 torch.testing.assert_close(whole[k : k + 1], part)
-        result = LocalResult(local.delta[k : k + 1], local.steps, local.lr)
+        result = local_result(local.delta[k : k + 1], local.steps[k : k + 1])
+        result = dataclasses.replace(result, nominal=local.nominal)
         one_upload, one_new = method.upload(sent, one, result, weight[k : k + 1])
         for whole, part in zip(flatten((upload, new)), flatten((one_upload, one_new)), strict=True):
             torch.testing.assert_close(whole[k : k + 1], part)
+
+
+def test_one_vector_travels_up(method: Algorithm) -> None:
+    _, sent, client, local, weight = play(method)
+    upload, _ = method.upload(sent, client, local, weight)
+    assert torch.equal(upload.delta, local.delta)
+    if getattr(method, "form", None) != "paper":  # which needs what only the clients know
+        assert upload._fields == ("delta",)
 
 
 def test_server_state_does_not_grow_with_clients(method: Algorithm) -> None:
@@ -112,8 +123,9 @@ def test_does_not_move_when_clients_do_not(method: Algorithm) -> None:
     client = method.init_client(server.model)
     rows = type(client)(*(field.expand(K, *field.shape) for field in client))
     weight = torch.ones(K, 1)
-    upload, _ = method.upload(method.broadcast(server), rows, LocalResult(torch.zeros(K, P), 4, 0.1), weight)
-    after = method.aggregate(server, mean(upload), Cohort(1.0, 1.0))
+    local = local_result(torch.zeros(K, P))
+    upload, _ = method.upload(method.broadcast(server), rows, local, weight)
+    after = method.aggregate(server, means_of(method, upload, local, weight), cohort())
     torch.testing.assert_close(after.model, server.model)
 
 
@@ -133,8 +145,9 @@ def test_solves_a_quadratic(method: Algorithm) -> None:
         for _ in range(steps):
             gradient = curvature * (theta - centre) + (0 if linear is None else linear) + (prox + decay) * theta
             theta = theta - lr * gradient
-        upload, client = method.upload(sent, client, LocalResult(theta - sent.model, steps, lr), weight)
-        server = method.aggregate(server, mean(upload), Cohort(1.0, 1.0))
+        local = local_result(theta - sent.model, steps, lr)
+        upload, client = method.upload(sent, client, local, weight)
+        server = method.aggregate(server, means_of(method, upload, local, weight), cohort(steps=steps))
     assert (server.model - optimum).abs().max() < 0.15
 
 

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import feddc
+from tests.algorithms.play import cohort, local_result, means_of
 from tests.conftest import FAST, make_federation
 
 FULL_BATCH = feddc.LocalTraining(epochs=3, batch_size=None, lr=0.1, lr_decay=1.0, weight_decay=0.0, clip_norm=None)
@@ -40,20 +41,53 @@ def test_fedadam_is_fedavg_with_a_server_optimiser() -> None:
     assert feddc.FedAdagrad(lr=0.1) == feddc.FedAvg(server=feddc.Adagrad(lr=0.1))
 
 
-@pytest.mark.parametrize("algorithm", [feddc.FedDC(alpha=0.1), feddc.Scaffold()], ids=repr)
-def test_after_one_full_batch_step_the_variate_is_the_gradient(algorithm: object, model: nn.Module) -> None:
-    federation = make_federation([12, 12, 12])
-    one_step = feddc.LocalTraining(epochs=1, batch_size=None, lr=0.1, lr_decay=1.0, weight_decay=0.0, clip_norm=None)
-    simulation = feddc.Simulation(algorithm, model, federation, rounds=1, training=one_step)  # type: ignore[arg-type]
-    start = simulation.server.model.clone()
-    prox = getattr(algorithm, "alpha", 0.0)
-    simulation.step()
-    variates = simulation.store.gather([0, 1, 2]).variate
+ONE_STEP = feddc.LocalTraining(epochs=1, batch_size=None, lr=0.1, lr_decay=1.0, weight_decay=0.0, clip_norm=None)
+
+
+@pytest.mark.parametrize("algorithm", [feddc.FedDC(penalty=False), feddc.Scaffold()], ids=repr)
+def test_after_a_full_batch_step_from_any_state_the_variate_is_the_gradient(
+    algorithm: object, model: nn.Module
+) -> None:
+    """Whatever ω_i: with its own number of steps a client's variate is its mean gradient, and g or c their mean."""
+    federation = make_federation([4, 12, 40])
+    simulation = feddc.Simulation(algorithm, model, federation, rounds=4, participation=0.7, training=FAST)  # type: ignore[arg-type]
+    list(simulation.run())
+    weight = simulation.weights if isinstance(algorithm, feddc.FedDC) else torch.ones(3, 1)
+    again = feddc.Simulation(algorithm, simulation.module(), federation, rounds=1, training=ONE_STEP)  # type: ignore[arg-type]
+    again.restore(0, simulation.state())
+    again.store.restore([0, 1, 2], simulation.store.gather([0, 1, 2])._asdict())
+    start = simulation.module()
+    again.step()
+    variates = again.store.gather([0, 1, 2]).variate
     for i in range(3):
         x, y = federation.client_samples(i)
-        gradient = torch.autograd.grad(nn.functional.cross_entropy(model(x), y), list(model.parameters()))
-        flat = torch.cat([g.reshape(-1) for g in gradient]) + prox * (start - start)  # θ = w and h = 0: no pull yet
-        torch.testing.assert_close(variates[i], flat, rtol=1e-4, atol=1e-5)
+        gradient = torch.autograd.grad(nn.functional.cross_entropy(start(x), y), list(start.parameters()))
+        torch.testing.assert_close(variates[i], torch.cat([g.reshape(-1) for g in gradient]), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(again.server.variate, (weight * variates).mean(dim=0), rtol=1e-4, atol=1e-5)
+
+
+def test_with_the_nominal_number_of_steps_a_large_clients_variate_grows_without_bound(model: nn.Module) -> None:
+    """r = K_i/K = 2.6: |1 − r| = 1.6 a round. With the client's own steps the same federation is stable."""
+    federation = make_federation([4, 4, 4, 4, 40])
+    training = feddc.LocalTraining(epochs=1, batch_size=1, lr=0.001, lr_decay=1.0, weight_decay=0.0, clip_norm=None)
+
+    def norms(algorithm: feddc.FedDC) -> list[float]:
+        simulation = feddc.Simulation(algorithm, model, federation, rounds=20, training=training)
+        return [float(simulation.store.gather([4]).variate.norm()) for _ in simulation.run()]
+
+    nominal, own = (norms(feddc.FedDC(alpha=0.1, steps=steps)) for steps in ("nominal", "own"))  # type: ignore[arg-type]
+    assert nominal[-1] > 100 * nominal[0]
+    assert max(own) < 2 * own[0]
+
+
+def test_forms_of_scaffold_and_feddc_are_the_same_for_clients_of_equal_size(model: nn.Module) -> None:
+    federation = make_federation([16, 16, 16, 16])
+    torch.testing.assert_close(
+        final(feddc.Scaffold(), federation, model), final(feddc.Scaffold(form="feddc"), federation, model)
+    )
+    torch.testing.assert_close(
+        final(feddc.FedDC(), federation, model), final(feddc.FedDC(steps="nominal"), federation, model)
+    )
 
 
 def test_one_client_fedavg_is_plain_sgd(model: nn.Module) -> None:
@@ -98,10 +132,9 @@ def test_paper_form_in_two_rounds_by_hand() -> None:
     server = method.init_server(w)
     client = type(method.init_client(w))(torch.zeros(2, 2), torch.zeros(2, 2))
     delta = torch.tensor([[1.0, 2.0], [3.0, -1.0]])
-    local = feddc.LocalResult(delta, steps=2, lr=0.5)
+    local = local_result(delta, steps=2, lr=0.5)
     upload, client = method.upload(method.broadcast(server), client, local, weight)
-    mean = type(upload)(upload.delta.mean(dim=0), upload.variate.mean(dim=0))
-    server = method.aggregate(server, mean, feddc.Cohort(1.0, 1.0))
+    server = method.aggregate(server, means_of(method, upload, local, weight), cohort(size=2))
     torch.testing.assert_close(server.model, (0.5 * 2 * delta[0] + 1.5 * 2 * delta[1]) / 2)
     linear, prox, _ = method.correct(method.broadcast(server), client, weight)
     expected = (delta - delta.mean(dim=0)) / (0.5 * 2) - 0.3 * (server.model - delta)

@@ -10,6 +10,9 @@ import torch
 
 import feddc
 from feddc.algorithms import make_method
+from feddc.algorithms.base import DeltaUpload
+from feddc.types import Mean
+from tests.algorithms.play import cohort
 
 UPDATES = [torch.tensor([0.5, -2.0, 0.0]), torch.tensor([-0.1, 1.0, 0.2]), torch.tensor([0.3, 0.3, -0.4])]
 SECOND: dict[str, Callable[[float, float], float]] = {
@@ -27,7 +30,7 @@ def test_adaptive_steps_follow_the_paper(name: str) -> None:
     state = optimiser.init(model)
     x, m, v = [0.0] * 3, [0.0] * 3, [1e-4] * 3
     for update in UPDATES:
-        model, state = optimiser.step(model, update, state)
+        model, state = optimiser.step(model, update, state, Mean(DeltaUpload(update)), cohort())
         for j, d in enumerate(update.tolist()):
             m[j] = beta1 * m[j] + (1 - beta1) * d
             v[j] = SECOND[name](v[j], d)
@@ -39,7 +42,7 @@ def test_sgd_with_momentum() -> None:
     optimiser = feddc.SGD(lr=0.5, momentum=0.9)
     model, state = torch.zeros(3), optimiser.init(torch.zeros(3))
     for update in UPDATES[:2]:
-        model, state = optimiser.step(model, update, state)
+        model, state = optimiser.step(model, update, state, Mean(DeltaUpload(update)), cohort())
     torch.testing.assert_close(model, 0.5 * UPDATES[0] + 0.5 * (0.9 * UPDATES[0] + UPDATES[1]))
 
 
@@ -51,6 +54,8 @@ def test_sgd_with_momentum() -> None:
         lambda: feddc.FedDC(alpha=math.inf),
         lambda: feddc.FedDC(alpha="0.1"),
         lambda: feddc.FedDC(form="text"),
+        lambda: feddc.FedDC(steps="mean"),
+        lambda: feddc.Scaffold(form="text"),
         lambda: feddc.FedDyn(alpha=-1),
         lambda: feddc.FedProx(mu=-1e-9),
         lambda: feddc.FedAdam(lr=0),

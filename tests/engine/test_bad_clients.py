@@ -106,7 +106,7 @@ def test_by_default_a_bad_update_stops_the_run(value: float, words: str) -> None
         simulation.state()
 
 
-def test_an_upload_that_overflows_is_bad_even_if_the_parameters_are_not() -> None:
+def test_a_state_that_overflows_is_bad_even_if_the_parameters_are_not() -> None:
     """The variate is delta / (K·lr)."""
     training = feddc.LocalTraining(epochs=1, batch_size=8, lr=1e-40, weight_decay=0.0)
     simulation = make(feddc.Scaffold(), training=training, on_bad_update="reject", rounds=1)
@@ -146,7 +146,7 @@ def test_conservation_under_dropout_and_rejection(case: tuple[int, float, list[i
     """The server's running sums stay the means over all clients, whoever is missing."""
     seed, dropout, bad = case
     options: dict[str, Any] = {"participation": 0.7, "dropout": dropout, "seed": seed, "on_bad_update": "reject"}
-    for algorithm in (feddc.FedDC(alpha=0.1), feddc.FedDyn(alpha=0.1), feddc.Scaffold()):
+    for algorithm in (feddc.FedDC(alpha=0.1), feddc.FedDyn(alpha=0.1), feddc.Scaffold(form="feddc")):
         simulation = make(algorithm, **options)
         poison(simulation, setting(dict.fromkeys(bad, float("nan"))))
         list(simulation.run())

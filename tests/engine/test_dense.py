@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import feddc
 from feddc.engine.dense import DenseGradient, DenseRows, dense_layers
 from feddc.engine.functional import FunctionalGradient
 from feddc.models import FlatModel

@@ -1,38 +1,44 @@
 """The one interface of a method, and the small states that several methods share.
 
-A method is a frozen dataclass of hyper-parameters with six pure functions. All state is passed in and returned:
+A method is a frozen dataclass of hyper-parameters with seven pure functions. All state is passed in and returned:
 
-    server side   init_server(model) -> Server      broadcast(server) -> Sent
-                  aggregate(server, mean_upload, cohort) -> Server
     client side   init_client(model) -> Client      correct(sent, client, weight) -> Correction      before training
                   upload(sent, client, local, weight) -> (Upload, Client)                            after training
+    server side   init_server(model) -> Server      broadcast(server) -> Sent
+                  weigh(local, weight) -> {name: column}
+                  aggregate(server, means, cohort) -> Server
 
 ``Server``, ``Sent``, ``Client`` and ``Upload`` are NamedTuples of tensors. On the server side tensors are vectors (P,);
 on the client side they are rows (K, P), one per client, and ``weight`` is the column (K, 1) of ω_i = n_i / mean(n).
-The engine averages the uploads, plainly, over the cohort: the server never sees a single client.
+What a client uploads is its update Δ_i, in the field ``delta``, and only what the server cannot compute from Δ_i, ω_i
+and the client's number of steps. ``weigh`` names the weights under which the method wants the mean of the uploads over
+the cohort, and ``aggregate`` gets one ``Mean`` for each: the server never sees a single client.
 The first field of every ``Server`` is ``model``, the global vector w.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from ..types import Cohort, Column, Correction, LocalResult, Rows, Vector
+from ..types import Cohort, Column, Correction, Local, LocalResult, Means, Rows, Vector, Weights
 from .server import OptState
 
 
 class Algorithm(Protocol):
     """What the engine asks of a method; see the module's docstring."""
 
-    fixed_steps: ClassVar[bool]
-    """True: every client takes exactly K steps. False: every client makes ``epochs`` passes over its own data."""
+    @property
+    def fixed_steps(self) -> bool:
+        """True: every client takes exactly K steps. False: every client makes ``epochs`` passes over its own data."""
+        ...
 
     def init_server(self, model: Vector) -> Any: ...
     def init_client(self, model: Vector) -> Any: ...
     def broadcast(self, server: Any) -> Any: ...
     def correct(self, sent: Any, client: Any, weight: Column) -> Correction: ...
     def upload(self, sent: Any, client: Any, local: LocalResult, weight: Column) -> tuple[Any, Any]: ...
-    def aggregate(self, server: Any, mean: Any, cohort: Cohort) -> Any: ...
+    def weigh(self, local: Local, weight: Column) -> Weights: ...
+    def aggregate(self, server: Any, means: Means, cohort: Cohort) -> Any: ...
 
 
 class ModelServer(NamedTuple):
@@ -53,7 +59,7 @@ class NoState(NamedTuple):
 
 
 class DeltaUpload(NamedTuple):
-    """Upload of a method that sends nothing but its update."""
+    """Upload of a method that sends nothing but its update, as nearly all do."""
 
     delta: Rows
 
@@ -63,10 +69,3 @@ class PairSent(NamedTuple):
 
     model: Vector
     variate: Vector
-
-
-class PairUpload(NamedTuple):
-    """Upload of a method that sends its update and the change of its gradient estimate."""
-
-    delta: Rows
-    variate: Rows

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..types import Cohort, Column, Correction, LocalResult, Vector
+from ..types import Cohort, Column, Correction, Local, LocalResult, Means, Vector, Weights
 from .base import DeltaUpload, ModelSent, ModelServer, NoState
 from .server import SGD, Adagrad, Adam, ServerOptimizer, Yogi
 
@@ -45,10 +45,14 @@ class FedAvg:
     def upload(
         self, sent: ModelSent, client: NoState, local: LocalResult, weight: Column
     ) -> tuple[DeltaUpload, NoState]:
-        return DeltaUpload(weight * local.delta), client
+        return DeltaUpload(local.delta), client
 
-    def aggregate(self, server: ModelServer, mean: DeltaUpload, cohort: Cohort) -> ModelServer:
-        return ModelServer(*self.server.step(server.model, mean.delta / cohort.weight, server.opt))
+    def weigh(self, local: Local, weight: Column) -> Weights:
+        return {"samples": weight}
+
+    def aggregate(self, server: ModelServer, means: Means, cohort: Cohort) -> ModelServer:
+        mean = means["samples"]
+        return ModelServer(*self.server.step(server.model, mean.average, server.opt, mean, cohort))
 
 
 def FedAdam(lr: float = 0.01, beta1: float = 0.9, beta2: float = 0.99, tau: float = 1e-3) -> FedAvg:

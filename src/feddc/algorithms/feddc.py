@@ -3,13 +3,19 @@
 Gao et al., "FedDC: Federated Learning with Non-IID Data via Local Drift Decoupling and Correction" (CVPR 2022).
 
     objective    L_i(θ) + α_i/2 ‖θ + h_i − w‖² + ⟨θ, g/ω_i − g_i⟩        (le + lp + lg)
-    client       h_i ← h_i + Δ_i;   g_i⁺ = g_i − g/ω_i − Δ_i/(K η)
-    server       w ← w + mean Δ_i (cohort) + mean h_i (all N);   g ← g + Σ ω_i (g_i⁺ − g_i)/N
+    client       h_i ← h_i + Δ_i;   g_i⁺ = g_i − g/ω_i − Δ_i/(K_i η)
+    server       w ← w + mean Δ_i (cohort) + mean h_i (all N)
+                 g ← g + Σ ω_i (g_i⁺ − g_i)/N = (1 − p) g − p · mean ω_i Δ_i/(K_i η)
 
     symbols      h: drift, g: variate (client's, server's); Δ_i = θ_i − w: local.delta; ω_i: weight; α_i = α/ω_i
+                 K_i: the client's own steps; p = |S|/N: cohort.participation
+
+``steps="nominal"`` divides by the one K of an average client, as the authors' code does. A client with r = K_i/K then
+has g_i⁺ = (1 − r)(g_i − g/ω_i) + r ∇L_i, which grows without bound where r > 2: use it only to repeat their numbers.
 
 ``form="paper"`` is the text taken literally: g_i = −Δ_i/(K η) of the last round, w the weighted mean of θ_i + h_i over
 the cohort, α undivided. It needs full participation: at 15 % it collapses, as the drift of absent clients is left out.
+Only the clients know θ_i + h_i, so they send it beside Δ_i: two vectors.
 """
 
 from __future__ import annotations
@@ -20,12 +26,13 @@ from typing import ClassVar, Literal, NamedTuple
 import torch
 
 from ..errors import check, check_number
-from ..types import Cohort, Column, Correction, LocalResult, Rows, Vector
-from .base import PairSent, PairUpload
+from ..types import Cohort, Column, Correction, Local, LocalResult, Means, Rows, Vector, Weights
+from .base import DeltaUpload, PairSent
 from .server import SGD, OptState, ServerOptimizer
 
 Server = NamedTuple("Server", [("model", Vector), ("drift", Vector), ("variate", Vector), ("opt", OptState)])
 Client = NamedTuple("Client", [("drift", Rows), ("variate", Rows)])
+PaperUpload = NamedTuple("PaperUpload", [("delta", Rows), ("moved", Rows)])
 
 
 @dataclass(frozen=True)
@@ -34,6 +41,7 @@ class FedDC:
 
     alpha: float = 0.1
     form: Literal["code", "paper"] = "code"
+    steps: Literal["own", "nominal"] = "own"
     penalty: bool = True
     correction: bool = True
     server: ServerOptimizer = SGD()
@@ -42,6 +50,7 @@ class FedDC:
     def __post_init__(self) -> None:
         check_number("alpha", self.alpha, 0)
         check(self.form in ("code", "paper"), f"form must be 'code' or 'paper', not {self.form!r}")
+        check(self.steps in ("own", "nominal"), f"steps must be 'own' or 'nominal', not {self.steps!r}")
 
     def init_server(self, model: Vector) -> Server:
         return Server(model, *self.init_client(model), self.server.init(model))
@@ -60,19 +69,36 @@ class FedDC:
             linear += sent.variate / share - client.variate
         return Correction(linear, prox=alpha)
 
-    def upload(self, sent: PairSent, client: Client, local: LocalResult, weight: Column) -> tuple[PairUpload, Client]:
+    def upload(
+        self, sent: PairSent, client: Client, local: LocalResult, weight: Column
+    ) -> tuple[DeltaUpload | PaperUpload, Client]:
         drift = client.drift + local.delta
-        gradient = -local.delta[:, : client.variate.shape[1]] / (local.steps * local.lr)
+        gradient = -local.delta[:, : client.variate.shape[1]] / self._travelled(local)
         if self.form == "paper":
-            return PairUpload(weight * (local.delta + drift), gradient), Client(drift, gradient)
-        variate = client.variate - sent.variate / weight + gradient
-        return PairUpload(local.delta, weight * (variate - client.variate)), Client(drift, variate)
+            return PaperUpload(local.delta, local.delta + drift), Client(drift, gradient)
+        return DeltaUpload(local.delta), Client(drift, client.variate - sent.variate / weight + gradient)
 
-    def aggregate(self, server: Server, mean: PairUpload, cohort: Cohort) -> Server:
+    def weigh(self, local: Local, weight: Column) -> Weights:
         if self.form == "paper":
-            model, opt = self.server.step(server.model, mean.delta / cohort.weight, server.opt)
-            return Server(model, server.drift, mean.variate, opt)
+            return {"samples": weight, "gradient": 1 / self._travelled(local)}
+        return {"plain": torch.ones_like(weight)} | (
+            {"gradient": weight / self._travelled(local)} if self.correction else {}
+        )
+
+    def aggregate(self, server: Server, means: Means, cohort: Cohort) -> Server:
+        variate = server.variate
+        if self.form == "paper":
+            mean = means["samples"]
+            model, opt = self.server.step(server.model, mean.upload.moved / mean.weight, server.opt, mean, cohort)
+            return Server(model, server.drift, -means["gradient"].delta[: len(variate)], opt)
+        mean = means["plain"]
         drift = server.drift + cohort.participation * mean.delta
-        variate = server.variate + cohort.participation * mean.variate
-        model, opt = self.server.step(server.model, mean.delta + drift, server.opt)
+        if self.correction:
+            variate = variate - cohort.participation * (variate + means["gradient"].delta)
+        model, opt = self.server.step(server.model, mean.delta + drift, server.opt, mean, cohort)
         return Server(model, drift, variate, opt)
+
+    def _travelled(self, local: Local) -> Column:
+        """K_i η: what a gradient was multiplied by in local training, all steps together."""
+        steps = local.steps if self.steps == "own" else torch.full_like(local.steps, local.nominal)
+        return steps * local.lr

@@ -21,7 +21,7 @@ from typing import ClassVar, NamedTuple
 import torch
 
 from ..errors import check_number
-from ..types import Cohort, Column, Correction, LocalResult, Rows, Vector
+from ..types import Cohort, Column, Correction, Local, LocalResult, Means, Rows, Vector, Weights
 from .base import DeltaUpload, ModelSent
 from .server import SGD, OptState, ServerOptimizer
 
@@ -63,7 +63,11 @@ class FedDyn:
     def upload(self, sent: ModelSent, client: Client, local: LocalResult, weight: Column) -> tuple[DeltaUpload, Client]:
         return DeltaUpload(local.delta), Client(client.drift + local.delta)
 
-    def aggregate(self, server: Server, mean: DeltaUpload, cohort: Cohort) -> Server:
+    def weigh(self, local: Local, weight: Column) -> Weights:
+        return {"plain": torch.ones_like(weight)}
+
+    def aggregate(self, server: Server, means: Means, cohort: Cohort) -> Server:
+        mean = means["plain"]
         drift = server.drift + cohort.participation * mean.delta
-        model, opt = self.server.step(server.model, mean.delta + drift, server.opt)
+        model, opt = self.server.step(server.model, mean.delta + drift, server.opt, mean, cohort)
         return Server(model, drift, opt)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..errors import check_number
-from ..types import Cohort, Column, Correction, LocalResult, Vector
+from ..types import Cohort, Column, Correction, Local, LocalResult, Means, Vector, Weights
 from .base import DeltaUpload, ModelSent, ModelServer, NoState
 from .server import SGD, ServerOptimizer
 
@@ -45,7 +45,11 @@ class FedProx:
     def upload(
         self, sent: ModelSent, client: NoState, local: LocalResult, weight: Column
     ) -> tuple[DeltaUpload, NoState]:
-        return DeltaUpload(weight * local.delta), client
+        return DeltaUpload(local.delta), client
 
-    def aggregate(self, server: ModelServer, mean: DeltaUpload, cohort: Cohort) -> ModelServer:
-        return ModelServer(*self.server.step(server.model, mean.delta / cohort.weight, server.opt))
+    def weigh(self, local: Local, weight: Column) -> Weights:
+        return {"samples": weight}
+
+    def aggregate(self, server: ModelServer, means: Means, cohort: Cohort) -> ModelServer:
+        mean = means["samples"]
+        return ModelServer(*self.server.step(server.model, mean.average, server.opt, mean, cohort))

@@ -1,32 +1,32 @@
 """SCAFFOLD: local gradients corrected by control variates.
 
-Karimireddy et al., "SCAFFOLD: Stochastic Controlled Averaging for Federated Learning" (ICML 2020), option II, in the
-form that the authors of FedDC compared with: variates are weighted by ω_i, and every client takes exactly K steps.
+Karimireddy et al., "SCAFFOLD: Stochastic Controlled Averaging for Federated Learning" (ICML 2020), option II.
 
-    gradient    ∇L_i(θ) + c/ω_i − c_i
-    client      c_i⁺ = c_i − c − Δ_i / (K η)
-    server      w ← w + mean Δ_i (cohort, unweighted);   c ← c + Σ ω_i (c_i⁺ − c_i) / N
+    gradient    ∇L_i(θ) + c − c_i
+    client      c_i⁺ = c_i − c − Δ_i/(K_i η)
+    server      w ← w + mean Δ_i (cohort);   c ← c + Σ (c_i⁺ − c_i)/N = (1 − p) c − p · mean Δ_i/(K_i η)
 
-| symbol | here |
-|---|---|
-| c, c_i | server.variate, client.variate |
-| Δ_i = θ_i − w | local.delta |
+    symbols     c: variate (client's, server's); Δ_i = θ_i − w: local.delta; p = |S|/N: cohort.participation
+
+``form="feddc"`` is what the authors of FedDC compared with: every client takes exactly K steps, the step adds
+c/ω_i − c_i, and c moves by Σ ω_i (c_i⁺ − c_i)/N. With clients of equal size the two forms are the same.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 
-from ..types import Cohort, Column, Correction, LocalResult, Rows, Vector
-from .base import PairSent, PairUpload
+from ..errors import check
+from ..types import Cohort, Column, Correction, Local, LocalResult, Means, Rows, Vector, Weights
+from .base import DeltaUpload, PairSent
 from .server import SGD, OptState, ServerOptimizer
 
 
 class Server(NamedTuple):
-    """c is the mean of ω_i c_i over all N clients."""
+    """c is the mean of c_i over all N clients; with ``form="feddc"`` that of ω_i c_i."""
 
     model: Vector
     variate: Vector
@@ -41,9 +41,16 @@ class Client(NamedTuple):
 class Scaffold:
     """Local SGD whose gradients are corrected by control variates."""
 
+    form: Literal["original", "feddc"] = "original"
     server: ServerOptimizer = SGD()
-    fixed_steps: ClassVar[bool] = True
     title: ClassVar[str] = "SCAFFOLD"
+
+    def __post_init__(self) -> None:
+        check(self.form in ("original", "feddc"), f"form must be 'original' or 'feddc', not {self.form!r}")
+
+    @property
+    def fixed_steps(self) -> bool:
+        return self.form == "feddc"
 
     def init_server(self, model: Vector) -> Server:
         return Server(model, torch.zeros_like(model), self.server.init(model))
@@ -55,14 +62,21 @@ class Scaffold:
         return PairSent(server.model, server.variate)
 
     def correct(self, sent: PairSent, client: Client, weight: Column) -> Correction:
-        return Correction(linear=sent.variate / weight - client.variate)
+        return Correction(linear=sent.variate / self._share(weight) - client.variate)
 
-    def upload(self, sent: PairSent, client: Client, local: LocalResult, weight: Column) -> tuple[PairUpload, Client]:
-        # c is subtracted undivided although the step used c/ω_i: the authors' form, and what was published.
+    def upload(self, sent: PairSent, client: Client, local: LocalResult, weight: Column) -> tuple[DeltaUpload, Client]:
+        # c is subtracted undivided although form="feddc" steps with c/ω_i: the authors' code, and what was published.
         variate = client.variate - sent.variate - local.delta / (local.steps * local.lr)
-        return PairUpload(local.delta, weight * (variate - client.variate)), Client(variate)
+        return DeltaUpload(local.delta), Client(variate)
 
-    def aggregate(self, server: Server, mean: PairUpload, cohort: Cohort) -> Server:
-        variate = server.variate + cohort.participation * mean.variate
-        model, opt = self.server.step(server.model, mean.delta, server.opt)
-        return Server(model, variate, opt)
+    def weigh(self, local: Local, weight: Column) -> Weights:
+        share = self._share(weight)
+        return {"plain": torch.ones_like(weight), "share": share, "gradient": share / (local.steps * local.lr)}
+
+    def aggregate(self, server: Server, means: Means, cohort: Cohort) -> Server:
+        mean, change = means["plain"], means["share"].weight * server.variate + means["gradient"].delta
+        model, opt = self.server.step(server.model, mean.delta, server.opt, mean, cohort)
+        return Server(model, server.variate - cohort.participation * change, opt)
+
+    def _share(self, weight: Column) -> Column:
+        return weight if self.form == "feddc" else torch.ones_like(weight)

@@ -19,16 +19,21 @@ from typing import Protocol, TypeAlias
 import torch
 
 from ..errors import check, check_number
-from ..types import Vector
+from ..types import Cohort, Mean, Vector
 
 OptState: TypeAlias = tuple[Vector, ...]
 
 
 class ServerOptimizer(Protocol):
-    """Pure state passing: ``step`` returns the new model and the new state."""
+    """Pure state passing: ``step`` returns the new model and the new state.
+
+    ``mean`` is the mean that ``update`` was made from, with its weight and the clients' spread about it.
+    """
 
     def init(self, model: Vector) -> OptState: ...
-    def step(self, model: Vector, update: Vector, state: OptState) -> tuple[Vector, OptState]: ...
+    def step(
+        self, model: Vector, update: Vector, state: OptState, mean: Mean, cohort: Cohort
+    ) -> tuple[Vector, OptState]: ...
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,9 @@ class SGD:
     def init(self, model: Vector) -> OptState:
         return (torch.zeros_like(model),) if self.momentum else ()
 
-    def step(self, model: Vector, update: Vector, state: OptState) -> tuple[Vector, OptState]:
+    def step(
+        self, model: Vector, update: Vector, state: OptState, mean: Mean, cohort: Cohort
+    ) -> tuple[Vector, OptState]:
         if self.momentum:
             update = self.momentum * state[0] + update
             state = (update,)
@@ -68,7 +75,9 @@ class Adam:
     def init(self, model: Vector) -> OptState:
         return _moments(model, self.tau)
 
-    def step(self, model: Vector, update: Vector, state: OptState) -> tuple[Vector, OptState]:
+    def step(
+        self, model: Vector, update: Vector, state: OptState, mean: Mean, cohort: Cohort
+    ) -> tuple[Vector, OptState]:
         first, second = state
         second = self.beta2 * second + (1 - self.beta2) * update**2
         return _adaptive_step(model, update, first, second, self.lr, self.beta1, self.tau)
@@ -90,7 +99,9 @@ class Yogi:
     def init(self, model: Vector) -> OptState:
         return _moments(model, self.tau)
 
-    def step(self, model: Vector, update: Vector, state: OptState) -> tuple[Vector, OptState]:
+    def step(
+        self, model: Vector, update: Vector, state: OptState, mean: Mean, cohort: Cohort
+    ) -> tuple[Vector, OptState]:
         first, second = state
         second = second - (1 - self.beta2) * update**2 * torch.sign(second - update**2)
         return _adaptive_step(model, update, first, second, self.lr, self.beta1, self.tau)
@@ -110,7 +121,9 @@ class Adagrad:
     def init(self, model: Vector) -> OptState:
         return _moments(model, self.tau)
 
-    def step(self, model: Vector, update: Vector, state: OptState) -> tuple[Vector, OptState]:
+    def step(
+        self, model: Vector, update: Vector, state: OptState, mean: Mean, cohort: Cohort
+    ) -> tuple[Vector, OptState]:
         first, second = state
         return _adaptive_step(model, update, first, second + update**2, self.lr, self.beta1, self.tau)
 

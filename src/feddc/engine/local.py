@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from ..data import Federation
 from ..data.inputs import Inputs, ready, take, tensors
 from ..errors import DataError, check_count, check_number, unknown
 from ..models import Buffers, FlatModel
-from ..types import Correction, Vector
+from ..types import Correction, Schedule, Vector
 from .evaluation import evaluate, output_of
 from .gradient import AddGradient, LocalLoss, gradient_of
 from .keys import generator
@@ -57,6 +57,14 @@ class LocalTraining:
         """The learning rate of a round (from 1)."""
         return self.lr * self.lr_decay ** (round - 1)
 
+    def schedule(self, round: int, nominal: int) -> Schedule:
+        """What everyone knows of a round: its number (from 1), K, η and η_t."""
+        return Schedule(round=round, nominal=nominal, lr=self.lr, rate=self.lr_in(round))
+
+    def steps_of(self, samples: int, smallest: int = 1) -> int:
+        """How many steps a client with so many samples takes in ``epochs`` passes over them."""
+        return self.epochs * len(_starts(samples, self.batch_size, smallest))
+
     def nominal_steps(self, sizes: NDArray[np.int64]) -> int:
         """K = epochs × ceil(mean samples / batch size), one number for all clients."""
         per_epoch = 1 if self.batch_size is None else math.ceil(float(np.mean(sizes)) / self.batch_size)
@@ -91,6 +99,19 @@ class Job:
                 return torch.contiguous_format
             return torch.channels_last
         return torch.contiguous_format
+
+
+def own_loss(algorithm: Any) -> tuple[LocalLoss | None, bool]:
+    """A method's own local loss, if it has one, and whether that looks at the global model's output."""
+    return getattr(algorithm, "local_loss", None), bool(getattr(algorithm, "needs_reference", False))
+
+
+def steps_column(sizes: NDArray[np.int64], training: LocalTraining, module: nn.Module, fixed: int | None) -> Tensor:
+    """The column of K_i: how many steps each client takes, by its number of samples."""
+    known, place = np.unique(sizes, return_inverse=True)
+    smallest = smallest_batch(module)
+    steps = [[fixed or training.steps_of(int(samples), smallest)] for samples in known]
+    return torch.tensor(steps, dtype=torch.get_default_dtype())[torch.from_numpy(place)]
 
 
 class Start(NamedTuple):
@@ -161,8 +182,8 @@ def augmentation(job: Job, round: int, client: int) -> Callable[[Inputs], Inputs
 def plan(job: Job, round: int, client: int) -> Batches:
     """Which of its samples a client takes in each step of a round."""
     samples = len(job.federation.clients[client])
-    smallest = 2 if _has_batch_norm(job.module) else 1
-    return batches(samples, job.training, generator(job.seed, "batches", round, client), job.fixed_steps, smallest)
+    rng = generator(job.seed, "batches", round, client)
+    return batches(samples, job.training, rng, job.fixed_steps, smallest_batch(job.module))
 
 
 @dataclass(frozen=True)
@@ -191,15 +212,19 @@ def batches(
     """
     if samples < smallest:
         raise DataError("a client has one sample, and a model with BatchNorm needs at least two to train on")
-    size = samples if training.batch_size is None else min(training.batch_size, samples)
-    starts = np.arange(0, samples, size)
-    if len(starts) > 1 and samples - starts[-1] < smallest:
-        starts = starts[:-1]
+    starts = _starts(samples, training.batch_size, smallest)
     steps = training.epochs * len(starts) if steps is None else steps
     passes = math.ceil(steps / len(starts))
     orders = [np.arange(samples) if len(starts) == 1 else rng.permutation(samples) for _ in range(passes)]
     bounds = np.append((starts + samples * np.arange(passes)[:, None]).ravel(), passes * samples)
     return Batches(np.concatenate(orders), bounds[: steps + 1])
+
+
+def _starts(samples: int, batch_size: int | None, smallest: int) -> NDArray[np.int64]:
+    """Where the batches of one pass begin."""
+    size = samples if batch_size is None else min(batch_size, samples)
+    starts = np.arange(0, samples, size)
+    return starts[:-1] if len(starts) > 1 and samples - starts[-1] < smallest else starts
 
 
 @torch.no_grad()
@@ -233,5 +258,6 @@ def local_sgd(
         row.addr_(one, grads, beta=shrink, alpha=-rate)  # shrink·θ − rate·g in one pass over memory
 
 
-def _has_batch_norm(module: nn.Module) -> bool:
-    return any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in module.modules())
+def smallest_batch(module: nn.Module) -> int:
+    """The fewest samples that a step may have: BatchNorm cannot train on one."""
+    return 2 if any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in module.modules()) else 1

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..algorithms import Algorithm, method_name
 from ..errors import DivergedError
 from ..models import Buffers
-from ..types import Cohort, Correction, LocalResult
+from ..types import Cohort, Column, Correction, LocalResult, Mean, Means, Schedule, Weights
 from .drift import DriftMeter
 from .executors import Executor, Trained, chunk_size, one_thread, part_size, parts
 from .local import Start
@@ -42,25 +42,24 @@ def run_round(
     executor: Executor,
     cohort: Sequence[int],
     weights: Tensor,
-    round: int,
-    steps: int,
-    lr: float,
+    steps: Tensor,
+    schedule: Schedule,
     on_bad_update: OnBadUpdate = "stop",
     meter: DriftMeter | None = None,
 ) -> RoundResult:
-    """Run one round with this cohort; ``weights`` is the column of ω_i of all clients.
+    """Run one round with this cohort; ``weights`` and ``steps`` are the columns of ω_i and K_i of all clients.
 
     A bad update stops the run, or with ``on_bad_update="reject"`` is left out: the round is then one of the others,
     and if there are none the server stays as it is. ``meter`` looks on.
     """
-    sent = algorithm.broadcast(server)
-    start = Start(round, server.model, buffers)
+    sent, plan = algorithm.broadcast(server), vars(schedule)
+    start = Start(schedule.round, server.model, buffers)
     size = part_size(server.model.nbytes)
     sums, accepted, rejected, up = Sums(), list[int](), list[Rejected](), 0
 
     def refuse(bad: Sequence[Rejected]) -> set[int]:
         if bad and on_bad_update == "stop":
-            raise DivergedError(method_name(algorithm), round, bad[0].client, bad[0].reason)
+            raise DivergedError(method_name(algorithm), schedule.round, bad[0].client, bad[0].reason)
         rejected.extend(bad)
         return {each.client for each in bad}
 
@@ -70,18 +69,19 @@ def run_round(
     def take(clients: Sequence[int], trained: Trained) -> None:
         nonlocal up
         (params, (floats, ints)), weight = trained, weights[clients]  # (k, 1)
-        local = LocalResult(params - server.model, steps, lr)
-        before, delta = store.gather(clients), local.delta
+        local = LocalResult(delta=params - server.model, steps=steps[clients], **plan)
+        before, delta, columns = store.gather(clients), local.delta, algorithm.weigh(local, weight)
         upload, state = algorithm.upload(sent, before, local, weight)
         up += nbytes(upload) + len(clients) * buffers.nbytes
-        if bad := refuse(bad_rows(clients, params, (floats, *upload))):
+        if bad := refuse(bad_rows(clients, params, (floats, *upload, *state))):
             keep = [row for row, client in enumerate(clients) if client not in bad]
             clients = [clients[row] for row in keep]
             weight, floats, ints, delta = weight[keep], floats[keep], ints[keep], delta[keep]
             upload, state, before = (type(each)(*(field[keep] for field in each)) for each in (upload, state, before))
+            columns = {name: column[keep] for name, column in columns.items()}
         if clients:
             store.scatter(clients, state)
-            sums.add(upload, Buffers(floats, ints), weight)
+            sums.add(upload, Buffers(floats, ints), weight, columns)
             accepted.extend(clients)
             if meter is not None:
                 meter.add(delta, before)
@@ -93,10 +93,11 @@ def run_round(
                     if not refuse(misfits(trained, clients, start)):
                         take(clients, trained)
         if accepted:
-            mean, mean_weight, buffers = sums.means(len(accepted), buffers)
-            server = algorithm.aggregate(server, mean, Cohort(len(accepted) / len(weights), mean_weight))
+            means, buffers = sums.means(buffers)
+            present = Cohort(participation=len(accepted) / len(weights), size=len(accepted), **plan)
+            server = algorithm.aggregate(server, means, present)
         if not torch.isfinite(server.model).all():
-            raise DivergedError(method_name(algorithm), round)
+            raise DivergedError(method_name(algorithm), schedule.round)
     down = len(cohort) * (nbytes(sent) + buffers.nbytes)
     return RoundResult(server, buffers, up, down, tuple(accepted), tuple(rejected))
 
@@ -107,24 +108,40 @@ def nbytes(state: Any) -> int:
 
 
 class Sums:
-    """Running sums over a cohort, so that it can be processed in parts and the server sees only means."""
+    """Running sums over a cohort, so that it can be processed in parts and the server sees only means.
+
+    A part costs one pass over its uploads, whatever the number of weights.
+    """
 
     def __init__(self) -> None:
-        self.upload: Any = None
+        self.size = 0
+        self.columns: list[str] = []
+        self.uploads: Any = None
+        self.totals: Tensor | float = 0.0
+        self.squares: Tensor | float = 0.0
         self.weight = 0.0
         self.floats: Tensor | float = 0.0
         self.ints: Tensor | None = None
 
-    def add(self, upload: Any, buffers: Buffers, weight: Tensor) -> None:
-        parts = [field.sum(dim=0) for field in upload]
-        self.upload = type(upload)(*(parts if self.upload is None else map(torch.add, self.upload, parts)))
+    def add(self, upload: Any, buffers: Buffers, weight: Column, weights: Weights) -> None:
+        """Some clients: what they sent, their ω_i, and the weights that the method named, one column each."""
+        columns = torch.cat(list(weights.values()), dim=1).t()  # (weights, k)
+        parts = [columns @ field for field in upload]  # (weights, P)
+        self.uploads = type(upload)(*(parts if self.uploads is None else map(torch.add, self.uploads, parts)))
+        self.size, self.columns = self.size + len(weight), list(weights)
+        self.totals = self.totals + columns.sum(dim=1)
+        self.squares = self.squares + columns @ torch.linalg.vector_norm(upload.delta, dim=1).square()
         self.weight += float(weight.sum())
         self.floats = self.floats + (weight * buffers.floats).sum(dim=0)
         largest = buffers.ints.amax(dim=0)
         self.ints = largest if self.ints is None else torch.maximum(self.ints, largest)
 
-    def means(self, size: int, before: Buffers) -> tuple[Any, float, Buffers]:
-        """Mean upload, mean weight, and the new buffers: floats as FedAvg averages, counters carried over."""
-        mean = type(self.upload)(*(field / size for field in self.upload))
+    def means(self, before: Buffers) -> tuple[Means, Buffers]:
+        """The mean for each weight, and the new buffers: floats as FedAvg averages, counters carried over."""
+        totals, squares = (torch.as_tensor(each) / self.size for each in (self.totals, self.squares))
+        means = {}
+        for i, name in enumerate(self.columns):
+            upload = type(self.uploads)(*(field[i] / self.size for field in self.uploads))
+            means[name] = Mean(upload, float(totals[i]), float(squares[i]))
         ints = before.ints if self.ints is None else self.ints
-        return mean, self.weight / size, Buffers(torch.as_tensor(self.floats) / self.weight, ints)
+        return means, Buffers(torch.as_tensor(self.floats) / self.weight, ints)

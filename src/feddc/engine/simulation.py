@@ -26,7 +26,7 @@ from .drift import DriftMeter
 from .evaluation import metrics_of, output_of
 from .executors import Vectorised, choose
 from .executors.choose import find_device
-from .local import Job, LocalTraining, Start
+from .local import Job, LocalTraining, Start, own_loss, steps_column
 from .precision import Precision, check_precision
 from .records import Record, Result
 from .rounds import OnBadUpdate, nbytes, run_round
@@ -170,14 +170,15 @@ class Simulation:
             self.training = replace(self.training, precision=precision)
         self.seed, self.evaluate_every, self.round = seed, evaluate_every, 0
         self.cohorts = make_cohorts(len(federation), rounds, participation, cohort_size, cohorts)
-        self.steps = self.training.nominal_steps(federation.sizes)
+        self.nominal = self.training.nominal_steps(federation.sizes)
         initial = FlatModel(model)
         self.weights = federation.weights.to(initial.params.dtype)
         self.server = algorithm.init_server(initial.params.clone())
         self.buffers = initial.buffers()
         self.store = ClientStore(algorithm.init_client(self.server.model), len(federation))
-        fixed, own = self.steps if algorithm.fixed_steps else None, getattr(algorithm, "local_loss", None)
-        job = Job(model, federation, self.training, seed, fixed, own, getattr(algorithm, "needs_reference", False))
+        fixed = self.nominal if algorithm.fixed_steps else None
+        self.steps = steps_column(federation.sizes, self.training, model, fixed).to(initial.params.dtype)
+        job = Job(model, federation, self.training, seed, fixed, *own_loss(algorithm))
         size = self.cohorts.mean_size
         self.executor, self.executor_reason = choose(job, rounds, size, executor, workers, device, ray_address)
         check_precision(self.training.precision, initial.params.dtype, find_device(device))
@@ -214,9 +215,8 @@ class Simulation:
             self.executor,
             cohort,
             self.weights,
-            self.round,
             self.steps,
-            self.training.lr,
+            self.training.schedule(self.round, self.nominal),
             self.on_bad_update,
             meter,
         )

@@ -40,7 +40,9 @@ def templates(algorithm: Algorithm, model: FlatModel) -> Templates:
     params = model.params.clone()
     server = algorithm.init_server(params)
     sent, client = algorithm.broadcast(server), algorithm.init_client(params)
-    still = LocalResult(torch.zeros_like(params).unsqueeze(0), steps=1, lr=1.0)
+    still = LocalResult(
+        delta=torch.zeros_like(params).unsqueeze(0), steps=torch.ones(1, 1), round=1, nominal=1, lr=1.0, rate=1.0
+    )
     upload, _ = algorithm.upload(sent, as_rows(client), still, torch.ones(1, 1))
     return Templates(server, sent, client, as_vectors(upload), model.buffers())
 

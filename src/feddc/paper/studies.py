@@ -33,6 +33,8 @@ ADAPTIVE = {
     "feddc+yogi": "feddc:server=yogi",
     "feddc+adagrad": "feddc:server=adagrad",
 }
+# What the authors ran where clients have different sizes; with equal ones their forms and the defaults are the same.
+AUTHORS = {"scaffold": "scaffold:form=feddc", "feddc": "feddc:steps=nominal"}
 # FedDC's α with 500 clients, where the appendix has another one than with 100.
 ALPHA_500 = {"mnist": 0.2, "cifar10": 0.05, "cifar100": 0.05}
 
@@ -41,6 +43,8 @@ def cell(
     data: str, split: str, clients: int, participation: float, row: str, method: str, *, stop: bool = False
 ) -> Cell:
     """One cell with the paper's settings; ``stop`` ends it once the highest target of its data set is reached."""
+    if split == "unbalanced":
+        method = AUTHORS.get(method, method)
     values: dict[str, object] = {"data": data, "clients": clients, "participation": participation, "method": method}
     if not data.startswith("synthetic"):
         values["split"] = SPLITS[split]

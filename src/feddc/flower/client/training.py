@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from ... import __version__
 from ...algorithms import METHODS, Algorithm
 from ...data import Federation
-from ...engine.local import Job, Start, one_row, train_client
+from ...engine.local import Job, Start, one_row, own_loss, steps_column, train_client
 from ...errors import ConfigError, DataError, DivergedError, check
 from ...models import Buffers, FlatModel
 from ...types import LocalResult
@@ -84,15 +85,16 @@ class TrainingClient:
         self, config: Mapping[str, Any], algorithm: Algorithm, sent: Any, rows: Any, buffers: Buffers, weight: Any
     ) -> tuple[LocalResult, Buffers]:
         """The engine's local training, as in a simulation; the buffers after it."""
-        training, steps, round = training_from(config), int(config["steps"]), int(config["round"])
-        fixed = steps if algorithm.fixed_steps else None
-        job = Job(self.model.module, self.federation, training, int(config["seed"]), fixed)
+        training, nominal, round = training_from(config), int(config["steps"]), int(config["round"])
+        fixed = nominal if algorithm.fixed_steps else None
+        job = Job(self.model.module, self.federation, training, int(config["seed"]), fixed, *own_loss(algorithm))
         correction = one_row(algorithm.correct(sent, rows, weight))
         train_client(job, self.model, self.number, Start(round, sent.model, buffers), correction)
         delta = (self.model.params - sent.model).unsqueeze(0)
         if not torch.isfinite(delta).all():
             raise DivergedError(str(config["method"]).lower(), round, self.number)
-        return LocalResult(delta, steps, training.lr), self.model.buffers()
+        steps = steps_column(np.array([self.samples]), training, self.model.module, fixed)
+        return LocalResult(delta=delta, steps=steps, **vars(training.schedule(round, nominal))), self.model.buffers()
 
 
 def client_number(node: Mapping[str, Any]) -> int:

@@ -24,13 +24,14 @@ from ...engine import Record
 from ...engine.cohorts import make_cohorts
 from ...engine.evaluation import metrics_of
 from ...engine.executors import InProcess
-from ...engine.local import Job, Start
+from ...engine.local import Job, Start, steps_column
 from ...engine.records import Rejected
 from ...engine.rounds import Sums, nbytes
 from ...engine.screening import bad_rows
 from ...errors import DataError, DivergedError, RunError
 from ...models import FlatModel, module_with
-from ...types import Cohort
+from ...tasks import Classification, Task, score_of
+from ...types import Cohort, Local
 from ..packets import Packet
 from ..references import Reference, find, reference
 from ..settings import Settings, method_config, override, training_config
@@ -45,11 +46,12 @@ def server_app(
     *,
     settings: Settings = Settings(),
     test: Reference | None = None,
+    task: Task = Classification(),
 ) -> ServerApp:
     """A Flower ServerApp that runs ``algorithm``, the very object of a simulation or its text (``"feddc:alpha=0.1"``).
 
     ``model`` is the initial module, or a function that makes it, or that function's name; ``test()`` returns ``(x, y)``
-    on which the global model is evaluated. Keys of the run's config override ``settings``, and its key ``method`` the
+    on which the global model is evaluated; ``task`` says how. Keys of the run's config override ``settings``, and its key ``method`` the
     algorithm. A run continues the experiment of its name where an earlier one stopped.
     """
     model = model if isinstance(model, nn.Module) else reference("model", model)
@@ -66,6 +68,7 @@ def server_app(
             module,
             override(settings, context.run_config),
             None if held_out is None else find(held_out)(),
+            task,
         )
         for _ in coordinator.run():
             pass
@@ -77,13 +80,19 @@ class Coordinator:
     """A run under way; ``run`` yields a record for each round."""
 
     def __init__(
-        self, grid: Grid, algorithm: Algorithm, module: nn.Module, settings: Settings, test: Any = None
+        self,
+        grid: Grid,
+        algorithm: Algorithm,
+        module: nn.Module,
+        settings: Settings,
+        test: Any = None,
+        task: Task = Classification(),
     ) -> None:
         self.algorithm, self.module, self.settings = algorithm, module, settings
         self.name = method_name(algorithm)
         flat = FlatModel(module)
         self.shape = templates(algorithm, flat)
-        self.executor = evaluator(module, settings, test)
+        self.executor, self.score = evaluator(module, settings, test, task), score_of(task)
         self.cohorts = make_cohorts(
             settings.clients, settings.rounds, settings.participation, settings.cohort_size, None
         )
@@ -108,7 +117,9 @@ class Coordinator:
         self.members.gather(range(settings.clients), min(needed, settings.clients), settle)
         sizes = np.array([progress.samples[client] for client in range(settings.clients)], dtype=np.int64)
         self.weights = sample_weights(sizes)
-        self.steps = settings.training.nominal_steps(sizes)
+        self.nominal = settings.training.nominal_steps(sizes)
+        fixed = self.nominal if self.algorithm.fixed_steps else None
+        self.steps = steps_column(sizes, settings.training, self.module, fixed)
         while progress.round < settings.rounds:
             record = self.step()
             log(INFO, "feddc: %s", describe(record, settings.rounds))
@@ -126,6 +137,7 @@ class Coordinator:
         sent = self.algorithm.broadcast(progress.server)
         arrays = join_buffers(sent, progress.buffers)
         questions = {client: Packet(self.question(round, client), arrays) for client in cohort}
+        plan = vars(settings.training.schedule(round, self.nominal))
         sums, used, dropped, rejected = Sums(), list[int](), list[int](), list[Rejected]()
         for client, answer in self.members.ask(questions, round, settings.answer_within):
             try:
@@ -137,23 +149,28 @@ class Coordinator:
                 else:
                     rejected.append(Rejected(client, str(reason)))
                 continue
-            sums.add(as_rows(upload), as_rows(buffers), self.weights[[client]])
+            weight, local = self.weights[[client]], Local(steps=self.steps[[client]], **plan)
+            sums.add(as_rows(upload), as_rows(buffers), weight, self.algorithm.weigh(local, weight))
             used.append(client)
         if not used:
             raise RunError(
                 f"round {round} has no answer that can be used; the log says why, and another run tries again"
             )
-        mean, weight, buffers = sums.means(len(used), progress.buffers)
-        server = self.algorithm.aggregate(progress.server, mean, Cohort(len(used) / settings.clients, weight))
+        means, buffers = sums.means(progress.buffers)
+        present = Cohort(participation=len(used) / settings.clients, size=len(used), **plan)
+        server = self.algorithm.aggregate(progress.server, means, present)
         if not torch.isfinite(server.model).all():
             raise DivergedError(self.name, round)
         progress.server, progress.buffers, progress.round = server, buffers, round
         progress.seen |= dict.fromkeys(used, round)
         metrics = self.evaluate()
-        up, down = len(used) * (nbytes(mean) + buffers.nbytes), len(cohort) * (nbytes(sent) + buffers.nbytes)
+        up, down = (
+            len(used) * (nbytes(self.shape.upload) + buffers.nbytes),
+            len(cohort) * (nbytes(sent) + buffers.nbytes),
+        )
         seconds = time.perf_counter() - began
         answers = tuple(rejected), tuple(dropped)
-        record = Record(round, metrics, tuple(used), up, down, seconds, *answers)
+        record = Record(round, metrics, tuple(used), up, down, seconds, *answers, score=self.score)
         self.checkpoint.save(progress, record)
         return record
 
@@ -165,7 +182,7 @@ class Coordinator:
             "round": round,
             "seen": self.progress.seen.get(client, 0),
             "weight": float(self.weights[client]),
-            "steps": self.steps,
+            "steps": self.nominal,
             "seed": self.settings.seed,
             **method_config(self.algorithm),
             **training_config(self.settings.training),
@@ -202,12 +219,12 @@ class Coordinator:
         return metrics_of(found, self.executor.job.federation.task)
 
 
-def evaluator(module: nn.Module, settings: Settings, test: Any) -> InProcess | None:
+def evaluator(module: nn.Module, settings: Settings, test: Any, task: Task) -> InProcess | None:
     """What evaluates the global model on the samples ``test``."""
     if test is None:
         return None
     x, y = test
-    federation = Federation.from_arrays(x, y, sizes=[len(y)], test=(x, y))
+    federation = Federation.from_arrays(x, y, sizes=[len(y)], test=(x, y), task=task)
     return InProcess(Job(module, federation, settings.training, settings.seed, None))
 
 
@@ -219,7 +236,7 @@ def setup_of(algorithm: Algorithm, settings: Settings, parameters: int) -> dict[
 
 def describe(record: Record, rounds: int) -> str:
     """A round in one line."""
-    accuracy = "" if record.accuracy is None else f"accuracy {record.accuracy:.4f}, "
+    value = "" if record.value is None else f"{record.score.name} {record.value:.4f}, "
     sent = f"{record.bytes_up / 1e6:.3g} MB up, {record.bytes_down / 1e6:.3g} MB down"
     who = ", ".join(map(str, record.participants))
-    return f"round {record.round}/{rounds}: {accuracy}clients {who}, {sent}, {record.seconds:.1f} s"
+    return f"round {record.round}/{rounds}: {value}clients {who}, {sent}, {record.seconds:.1f} s"
