@@ -51,8 +51,8 @@ def server_app(
     """A Flower ServerApp that runs ``algorithm``, the very object of a simulation or its text (``"feddc:alpha=0.1"``).
 
     ``model`` is the initial module, or a function that makes it, or that function's name; ``test()`` returns ``(x, y)``
-    on which the global model is evaluated; ``task`` says how. Keys of the run's config override ``settings``, and its key ``method`` the
-    algorithm. A run continues the experiment of its name where an earlier one stopped.
+    on which the global model is evaluated, as ``task`` says. Keys of the run's config override ``settings``, and its
+    key ``method`` the algorithm. A run continues the experiment of its name where an earlier one stopped.
     """
     model = model if isinstance(model, nn.Module) else reference("model", model)
     held_out = None if test is None else reference("test", test)
