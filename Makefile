@@ -2,12 +2,13 @@
 # make test   sets up .venv and runs lint, types and tests
 # make bench  sets up .venv and measures the speed of a local step
 # make docs   sets up .venv and builds the documentation into site/
+# make release  sets up .venv, builds wheel and sdist, and tries them in a fresh environment with the lowest versions
 # make torture  sets up .venv and kills, damages and misuses runs for about half an hour: docs/reliability.md
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test bench docs torture lint clean
+.PHONY: demo test bench docs release torture lint clean
 
 demo: $(VENV)/installed
 	$(BIN)/feddc compare
@@ -21,6 +22,9 @@ bench: $(VENV)/dev
 
 docs: $(VENV)/docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+release: $(VENV)/dev
+	PYTHON=$(PYTHON) scripts/test-release
 
 torture: $(VENV)/dev
 	$(BIN)/python -m tests.torture --runs 72 --kills 6 --inputs 5000 --damaged 1000 --cost

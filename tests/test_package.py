@@ -12,12 +12,13 @@ import pytest
 import feddc
 
 ROOT = Path(feddc.__file__).parent
-_GROUND = {"errors", "types", "specs", "storage"}
+_GROUND = {"errors", "types", "specs", "options", "storage"}
 _FLOOR = {*_GROUND, "algorithms", "data", "models", "tasks", "trust"}
 LAYERS = {  # what each part may import, besides itself
     "errors": set(),
     "types": set(),
     "specs": {"errors"},
+    "options": {"errors", "types"},
     "storage": {"errors", "types", "specs"},
     "algorithms": _GROUND,
     "trust": _GROUND,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .tasks import Classification, MultiLabel, NextToken, Regression, Score, Segmentation, Task, make_task
     from .types import Cohort, Correction, LocalResult
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "algorithms.fedavg": ["FedAdagrad", "FedAdam", "FedAvg", "FedYogi"],

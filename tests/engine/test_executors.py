@@ -16,6 +16,7 @@ import feddc
 from feddc.engine.executors import Executor, InProcess, Vectorised, Workers, choose
 from feddc.engine.local import Job, Start
 from feddc.models import FlatModel
+from feddc.options import Compute
 from feddc.types import Correction
 
 SIZES = [7, 25, 1, 12, 30]
@@ -250,27 +251,27 @@ class Mixing(nn.Linear):
 )
 def test_what_cannot_be_vectorised_says_why(module: nn.Module, sentence: str) -> None:
     with pytest.raises(feddc.ConfigError, match="^" + re.escape(sentence)):
-        choose(job(module), 1, 4, "vectorised")
+        choose(job(module), 1, 4, Compute("vectorised"))
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"name": "worker"}, "unknown executor 'worker': did you mean 'workers'?"),
-        ({"name": "workers", "workers": 0}, "workers must be a whole number, 1 or more, not 0"),
-        ({"name": "in-process", "workers": 2}, "workers=2 does not go with executor='in-process'"),
-        ({"name": "workers", "device": "meta"}, "device='meta' needs executor='vectorised', not 'workers'"),
+        ({"executor": "worker"}, "unknown executor 'worker': did you mean 'workers'?"),
+        ({"executor": "workers", "workers": 0}, "workers must be a whole number, 1 or more, not 0"),
+        ({"executor": "in-process", "workers": 2}, "workers=2 does not go with executor='in-process'"),
+        ({"executor": "workers", "device": "meta"}, "device='meta' needs executor='vectorised', not 'workers'"),
     ],
 )
 def test_options_that_cannot_be_used(options: dict[str, object], sentence: str) -> None:
     with pytest.raises(feddc.ConfigError) as error:
-        choose(job(dense()), 1, 4, **options)  # type: ignore[arg-type]
+        choose(job(dense()), 1, 4, Compute(**options))  # type: ignore[arg-type]
     assert str(error.value) == sentence
 
 
 def test_a_device_that_is_not_there() -> None:
     with pytest.raises(feddc.ConfigError, match=r"^device 'gpu' cannot be used: "):
-        choose(job(dense()), 1, 4, device="gpu")
+        choose(job(dense()), 1, 4, Compute(device="gpu"))
 
 
 def test_small_dense_models_are_vectorised_whatever_the_machine() -> None:
@@ -289,6 +290,6 @@ def test_a_long_run_starts_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
     # The module of that name, which the package hides behind its function.
     monkeypatch.setattr(sys.modules[choose.__module__], "Workers", lambda _, count: started.append(count))
-    choice = choose(job(with_buffers_and_noise()), 10**9, 4, workers=2)
+    choice = choose(job(with_buffers_and_noise()), 10**9, 4, Compute(workers=2))
     assert started == [2]
     assert choice.reason == "2 worker processes, to train as many clients at a time"

@@ -18,6 +18,7 @@ import feddc
 from feddc.engine.executors import InProcess, Workers, choose
 from feddc.engine.local import Job, Start
 from feddc.models import FlatModel
+from feddc.options import Compute
 from feddc.types import Correction
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for processes in /proc")
@@ -139,7 +140,7 @@ def test_a_model_that_cannot_be_sent_runs_in_process() -> None:
         pass
 
     local = job(Local(3, 4), np.zeros((4, 3)))
-    choice = choose(local, rounds=10**9, cohort=4, workers=2)
+    choice = choose(local, rounds=10**9, cohort=4, compute=Compute(workers=2))
     assert isinstance(choice.executor, InProcess)
     assert choice.reason.startswith("in-process, because the model cannot be sent to worker processes: ")
     with pytest.raises(feddc.WorkerError, match="cannot be sent"):

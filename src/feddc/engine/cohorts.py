@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ConfigError, check, check_count, check_number
+from ..options import Sampling
 from .keys import generator
 
 
@@ -79,10 +80,9 @@ def answering(cohort: list[int], clients: int, dropout: float, seed: int, round:
     return [each for each in cohort if not gone[each]], [each for each in cohort if gone[each]]
 
 
-def make_cohorts(
-    clients: int, rounds: int, participation: float | None, cohort_size: int | None, cohorts: Any
-) -> Cohorts:
-    """The sampling that the arguments of ``simulate`` ask for; everyone, every round, if they ask for none."""
+def make_cohorts(clients: int, rounds: int, sampling: Sampling, cohorts: Any = None) -> Cohorts:
+    """Who takes part: as ``sampling`` says, or the mask ``cohorts``; everyone, if neither says anything."""
+    participation, cohort_size = sampling.participation, sampling.cohort_size
     given = [participation is not None, cohort_size is not None, cohorts is not None]
     check(sum(given) <= 1, "give only one of participation, cohort_size and cohorts")
     if cohorts is not None:

@@ -9,9 +9,10 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from ..data.inputs import Inputs, arguments
+from ..options import Precision
 from ..tasks import Task
 from ..types import Rows
-from .precision import Precision, autocast
+from .precision import autocast
 
 
 class FunctionalGradient:

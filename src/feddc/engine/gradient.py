@@ -10,10 +10,11 @@ from torch import Tensor, nn
 
 from ..data.inputs import Inputs
 from ..models import FlatModel
+from ..options import Precision
 from ..tasks import Classification, Task
 from .dense import DenseGradient, HalfDenseGradient, Layer, dense_layers
 from .evaluation import output_of
-from .precision import Precision, autocast
+from .precision import autocast
 
 AddGradient: TypeAlias = Callable[[Any, Tensor], None]
 

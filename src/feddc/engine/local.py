@@ -16,59 +16,13 @@ from torch import Tensor, nn
 
 from ..data import Federation
 from ..data.inputs import Inputs, ready, take, tensors
-from ..errors import DataError, check_count, check_number, unknown
+from ..errors import DataError
 from ..models import Buffers, FlatModel
-from ..types import Correction, Schedule, Vector
+from ..options import LocalTraining
+from ..types import Correction, Vector
 from .evaluation import evaluate, output_of
 from .gradient import AddGradient, LocalLoss, gradient_of
 from .keys import generator
-from .precision import NAMES, Precision
-
-
-@dataclass(frozen=True)
-class LocalTraining:
-    """How clients train; the defaults are the paper's for image data.
-
-    ``batch_size=None`` is the full batch, ``clip_norm=None`` no clipping. Round t (from 1) uses the learning rate
-    lr · lr_decay^(t−1). ``precision="bf16"`` computes products and convolutions in bfloat16, all else in float32.
-    """
-
-    epochs: int = 5
-    batch_size: int | None = 50
-    lr: float = 0.1
-    lr_decay: float = 0.998
-    weight_decay: float = 1e-3
-    clip_norm: float | None = 10.0
-    precision: Precision = "float32"
-
-    def __post_init__(self) -> None:
-        check_count("epochs", self.epochs, high=10**6)  # the order of all passes is planned in memory
-        if self.batch_size is not None:
-            check_count("batch_size", self.batch_size)
-        check_number("lr", self.lr, 0, above=True)
-        check_number("lr_decay", self.lr_decay, 0, 1, above=True)
-        check_number("weight_decay", self.weight_decay, 0)
-        if self.clip_norm is not None:
-            check_number("clip_norm", self.clip_norm, 0, above=True)
-        if self.precision not in NAMES:
-            raise unknown("precision", str(self.precision), NAMES)
-
-    def lr_in(self, round: int) -> float:
-        """The learning rate of a round (from 1)."""
-        return self.lr * self.lr_decay ** (round - 1)
-
-    def schedule(self, round: int, nominal: int) -> Schedule:
-        """What everyone knows of a round: its number (from 1), K, η and η_t."""
-        return Schedule(round=round, nominal=nominal, lr=self.lr, rate=self.lr_in(round))
-
-    def steps_of(self, samples: int, smallest: int = 1) -> int:
-        """How many steps a client with so many samples takes in ``epochs`` passes over them."""
-        return self.epochs * len(_starts(samples, self.batch_size, smallest))
-
-    def nominal_steps(self, sizes: NDArray[np.int64]) -> int:
-        """K = epochs × ceil(mean samples / batch size), one number for all clients."""
-        per_epoch = 1 if self.batch_size is None else math.ceil(float(np.mean(sizes)) / self.batch_size)
-        return self.epochs * per_epoch
 
 
 @dataclass(frozen=True)
@@ -110,7 +64,9 @@ def steps_column(sizes: NDArray[np.int64], training: LocalTraining, module: nn.M
     """The column of K_i: how many steps each client takes, by its number of samples."""
     known, place = np.unique(sizes, return_inverse=True)
     smallest = smallest_batch(module)
-    steps = [[fixed or training.steps_of(int(samples), smallest)] for samples in known]
+    steps = [
+        [fixed or training.epochs * len(_starts(int(samples), training.batch_size, smallest))] for samples in known
+    ]
     return torch.tensor(steps, dtype=torch.get_default_dtype())[torch.from_numpy(place)]
 
 

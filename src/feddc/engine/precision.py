@@ -9,14 +9,10 @@ from __future__ import annotations
 import time
 import warnings
 from functools import cache
-from typing import Literal, TypeAlias, get_args
 
 import torch
 
 from ..errors import check
-
-Precision: TypeAlias = Literal["float32", "bf16"]
-NAMES: tuple[str, ...] = get_args(Precision)
 
 
 def autocast(precision: str, device: torch.device) -> torch.autocast:

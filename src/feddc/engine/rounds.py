@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from torch import Tensor
 from ..algorithms import Algorithm, method_name
 from ..errors import DivergedError
 from ..models import Buffers
+from ..options import OnBadUpdate
 from ..types import Cohort, Column, Correction, LocalResult, Mean, Means, Schedule, Weights
 from .drift import DriftMeter
 from .executors import Executor, Trained, chunk_size, one_thread, part_size, parts
@@ -19,8 +20,6 @@ from .local import Start
 from .records import Rejected
 from .screening import bad_rows, misfits
 from .store import ClientStore
-
-OnBadUpdate: TypeAlias = Literal["reject", "stop"]
 
 
 class RoundResult(NamedTuple):
@@ -84,7 +83,7 @@ def run_round(
             sums.add(upload, Buffers(floats, ints), weight, columns)
             accepted.extend(clients)
             if meter is not None:
-                meter.add(delta, before)
+                meter.add(delta, before, state)
 
     with one_thread():
         for chunk in parts(cohort, chunk_size(server.model.nbytes)):

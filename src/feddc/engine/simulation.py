@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any, Required, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +17,9 @@ from torch import Tensor, nn
 from ..algorithms import Algorithm, method_name
 from ..data import Federation
 from ..data.inputs import ready, shapes
-from ..errors import ConfigError, DivergedError, RunError, check, check_count, check_number
+from ..errors import ConfigError, DivergedError, RunError, check, check_count
 from ..models import FlatModel, module_with
+from ..options import Keywords, LocalTraining, Precision, options_from
 from ..tasks import Task, score_of
 from .callbacks import Callback
 from .cohorts import answering, make_cohorts
@@ -26,36 +27,27 @@ from .drift import DriftMeter
 from .evaluation import metrics_of, output_of
 from .executors import Vectorised, choose
 from .executors.choose import find_device
-from .local import Job, LocalTraining, Start, own_loss, steps_column
-from .precision import Precision, check_precision
+from .local import Job, Start, own_loss, steps_column
+from .precision import check_precision
 from .records import Record, Result
-from .rounds import OnBadUpdate, nbytes, run_round
+from .rounds import nbytes, run_round
 from .state import filled, named
 from .store import ClientStore
 
 
+class Arguments(Keywords, total=False):
+    """The keyword arguments of ``simulate`` and ``train``."""
+
+    rounds: Required[int]
+    training: LocalTraining | None
+    cohorts: Any
+    callbacks: Sequence[Callback]
+    precision: Precision | None
+    task: Task | None
+
+
 def simulate(
-    algorithm: Algorithm,
-    model: nn.Module,
-    federation: Federation,
-    *,
-    rounds: int,
-    participation: float | None = None,
-    cohort_size: int | None = None,
-    cohorts: Any = None,
-    training: LocalTraining | None = None,
-    seed: int = 0,
-    evaluate_every: int = 1,
-    executor: str = "auto",
-    workers: int | None = None,
-    device: str = "auto",
-    ray_address: str | None = None,
-    dropout: float = 0.0,
-    on_bad_update: OnBadUpdate = "stop",
-    diagnostics: bool = True,
-    precision: Precision | None = None,
-    task: Task | None = None,
-    callbacks: Sequence[Callback] = (),
+    algorithm: Algorithm, model: nn.Module, federation: Federation, **arguments: Unpack[Arguments]
 ) -> Iterator[Record]:
     """Run ``rounds`` rounds of federated training and yield a record after each.
 
@@ -80,34 +72,12 @@ def simulate(
     ``precision="bf16"`` is short for that of the training: products in bfloat16, nearly twice as fast where the
     processor has them; a warning says where it does not.
     """
-    simulation = Simulation(
-        algorithm,
-        model,
-        federation,
-        rounds=rounds,
-        participation=participation,
-        cohort_size=cohort_size,
-        cohorts=cohorts,
-        training=training,
-        seed=seed,
-        evaluate_every=evaluate_every,
-        executor=executor,
-        workers=workers,
-        device=device,
-        ray_address=ray_address,
-        dropout=dropout,
-        on_bad_update=on_bad_update,
-        diagnostics=diagnostics,
-        precision=precision,
-        task=task,
-        callbacks=callbacks,
-    )
-    return simulation.run()
+    return Simulation(algorithm, model, federation, **arguments).run()
 
 
-def train(algorithm: Algorithm, model: nn.Module, federation: Federation, **options: Any) -> Result:
+def train(algorithm: Algorithm, model: nn.Module, federation: Federation, **arguments: Unpack[Arguments]) -> Result:
     """Run a simulation to its end; the arguments are those of ``simulate``."""
-    simulation = Simulation(algorithm, model, federation, **options)
+    simulation = Simulation(algorithm, model, federation, **arguments)
     records = tuple(simulation.run())
     return Result(records, simulation.module().eval())
 
@@ -115,7 +85,7 @@ def train(algorithm: Algorithm, model: nn.Module, federation: Federation, **opti
 class Simulation:
     """A simulation under way: ``run`` yields its records; ``server``, ``buffers`` and ``store`` are its state.
 
-    ``executor_reason`` says in one sentence who trains the clients, and why.
+    The arguments are those of ``simulate``. ``executor_reason`` says in one sentence who trains the clients, and why.
     """
 
     def __init__(
@@ -125,30 +95,15 @@ class Simulation:
         federation: Federation,
         *,
         rounds: int,
-        participation: float | None = None,
-        cohort_size: int | None = None,
-        cohorts: Any = None,
         training: LocalTraining | None = None,
-        seed: int = 0,
-        evaluate_every: int = 1,
-        executor: str = "auto",
-        workers: int | None = None,
-        device: str = "auto",
-        ray_address: str | None = None,
-        dropout: float = 0.0,
-        on_bad_update: OnBadUpdate = "stop",
-        diagnostics: bool = True,
+        cohorts: Any = None,
+        callbacks: Sequence[Callback] = (),
         precision: Precision | None = None,
         task: Task | None = None,
-        callbacks: Sequence[Callback] = (),
+        **options: Unpack[Keywords],
     ) -> None:
         check_count("rounds", rounds)
-        check_count("seed", seed, 0)
-        check_count("evaluate_every", evaluate_every)
-        check_number("dropout", dropout, 0, 1)
-        check(dropout < 1, "dropout must be below 1: with 1 nobody would ever answer")
-        known = get_args(OnBadUpdate)
-        check(on_bad_update in known, f"on_bad_update must be one of {', '.join(known)}, not {on_bad_update!r}")
+        self.options = options_from(options)
         good = hasattr(algorithm, "aggregate") and not inspect.isclass(algorithm)
         check(good, f"algorithm must be a method object, its class called with its options, not {algorithm!r}")
         server = getattr(algorithm, "server", None)
@@ -163,13 +118,12 @@ class Simulation:
         federation = federation if task is None else federation.with_task(task)
         check_fits(model, federation)
         self.score = score_of(federation.task)
-        self.dropout, self.on_bad_update = dropout, on_bad_update
         self.algorithm, self.federation, self.rounds = algorithm, federation, rounds
         self.training = training or LocalTraining()
         if precision is not None:
             self.training = replace(self.training, precision=precision)
-        self.seed, self.evaluate_every, self.round = seed, evaluate_every, 0
-        self.cohorts = make_cohorts(len(federation), rounds, participation, cohort_size, cohorts)
+        self.round = 0
+        self.cohorts = make_cohorts(len(federation), rounds, self.options, cohorts)
         self.nominal = self.training.nominal_steps(federation.sizes)
         initial = FlatModel(model)
         self.weights = federation.weights.to(initial.params.dtype)
@@ -178,11 +132,10 @@ class Simulation:
         self.store = ClientStore(algorithm.init_client(self.server.model), len(federation))
         fixed = self.nominal if algorithm.fixed_steps else None
         self.steps = steps_column(federation.sizes, self.training, model, fixed).to(initial.params.dtype)
-        job = Job(model, federation, self.training, seed, fixed, *own_loss(algorithm))
-        size = self.cohorts.mean_size
-        self.executor, self.executor_reason = choose(job, rounds, size, executor, workers, device, ray_address)
-        check_precision(self.training.precision, initial.params.dtype, find_device(device))
-        self.diagnostics, self.callbacks = diagnostics, list(callbacks)
+        job = Job(model, federation, self.training, self.options.seed, fixed, *own_loss(algorithm))
+        self.executor, self.executor_reason = choose(job, rounds, self.cohorts.mean_size, self.options)
+        check_precision(self.training.precision, initial.params.dtype, find_device(self.options.device))
+        self.callbacks = list(callbacks)
         self._initial = model
         self._between_rounds = True
 
@@ -204,9 +157,9 @@ class Simulation:
         began = time.perf_counter()
         self._between_rounds = False
         self.round += 1
-        sampled = self.cohorts.draw(self.seed, self.round).tolist()
-        cohort, dropped = answering(sampled, len(self.federation), self.dropout, self.seed, self.round)
-        meter = DriftMeter() if self.diagnostics else None
+        sampled = self.cohorts.draw(self.options.seed, self.round).tolist()
+        cohort, dropped = answering(sampled, len(self.federation), self.options.dropout, self.options.seed, self.round)
+        meter = DriftMeter() if self.options.diagnostics else None
         done = run_round(
             self.algorithm,
             self.server,
@@ -217,19 +170,19 @@ class Simulation:
             self.weights,
             self.steps,
             self.training.schedule(self.round, self.nominal),
-            self.on_bad_update,
+            self.options.on_bad_update,
             meter,
         )
         self.server, self.buffers = done.server, done.buffers
         down = done.bytes_down + len(dropped) * (nbytes(self.algorithm.broadcast(done.server)) + done.buffers.nbytes)
-        due = self.round % self.evaluate_every == 0 or self.round == self.rounds
+        due = self.round % self.options.evaluate_every == 0 or self.round == self.rounds
         metrics = self.evaluate() if due else {}
         self._between_rounds = True
         seconds = time.perf_counter() - began
         drift = None if meter is None else meter.result()
         moved = (done.bytes_up, down)
         answers = (done.rejected, tuple(dropped))
-        return Record(self.round, metrics, done.accepted, *moved, seconds, *answers, drift, self.score)
+        return Record(self.round, metrics, done.accepted, *moved, seconds, *answers, drift, score=self.score)
 
     def state(self) -> dict[str, Tensor]:
         """Server and buffers as named tensors. With ``round`` and the rows of ``store`` it is all there is to keep."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from ..study.cells import Number
-from ..study.config import Config
+from ..study.config import Config, group_key
 from .studies import STUDIES
 
 
@@ -29,8 +29,8 @@ def known(config: Config) -> Known:
 
 
 @cache
-def _cells() -> dict[Config, Known]:
-    found: dict[Config, Known] = {}
+def _cells() -> dict[tuple[object, ...], Known]:
+    found: dict[tuple[object, ...], Known] = {}
     for study in STUDIES.values():
         for cell in study():
             key = _bare(cell.config)
@@ -42,7 +42,5 @@ def _cells() -> dict[Config, Known]:
     return found
 
 
-def _bare(config: Config) -> Config:
-    """The configuration without what does not make it another cell."""
-    usual = {"executor": "auto", "workers": None, "device": "auto", "diagnostics": True, "stop_at": None}
-    return replace(config, seed=0, rounds=1, target=0.5, evaluate_every=1, **usual)  # type: ignore[arg-type]
+def _bare(config: Config) -> tuple[object, ...]:
+    return group_key(replace(config, rounds=1))

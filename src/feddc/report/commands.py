@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from dataclasses import asdict, replace
 
-from ..study.config import Config, resolve
-from .settings import Setting
+from ..study.config import FIELDS, Config, resolve
+from .lines import Setting
 
 
 def commands(setting: Setting) -> list[str]:
@@ -25,7 +25,8 @@ def command(shared: Config, methods: list[str]) -> str:
     words = ["feddc", "run", "--method", methods[0]]
     if len(methods) > 1:
         words = ["feddc", "compare", "--methods", ",".join(methods)]
-    for key, value in asdict(shared).items():
+    for key in FIELDS:
+        value = getattr(shared, key)
         flag = "--" + key.replace("_", "-")
         if key == "method" or (value == usual[key] and key != "data"):
             continue

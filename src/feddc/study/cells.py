@@ -44,7 +44,7 @@ class Cell:
     targets: tuple[float, ...] = ()
     """The accuracies whose rounds are asked for; empty where the best accuracy is."""
     published: tuple[Number | None, ...] = ()
-    """The paper's number for each target, or for the best accuracy."""
+    """The published number for each target, or for the best accuracy."""
 
     @property
     def key(self) -> str:
@@ -104,7 +104,7 @@ def check_all(cells: Sequence[Cell], shared: Shared) -> None:
     """Refuse a mistake in any cell before the first one runs. Cells that differ only in seed are checked once."""
     seen = set()
     for cell in cells:
-        check_choice(cell.config.executor, cell.config.workers, cell.config.device, cell.config.ray_address)
+        check_choice(cell.config)
         config = replace(cell.config, seed=0, executor="in-process", workers=None, device="auto", ray_address=None)
         if config not in seen:
             seen.add(config)

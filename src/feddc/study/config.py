@@ -4,67 +4,56 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 import tomllib
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from .. import specs
 from ..errors import ConfigError, check, check_count, check_number, unknown
+from ..options import Keywords, LocalTraining, Options, Role, option
 from .interval import Interval
 
 
-def _option(default: Any, help: str) -> Any:
-    return dataclasses.field(default=default, metadata={"help": help})
-
-
 @dataclass(frozen=True)
-class Config:
+class Config(LocalTraining, Options):
     """A run, fully resolved: nothing in it is left to a default elsewhere."""
 
-    method: str = _option(
-        "feddc", "method and its options, such as feddc:alpha=0.1 or feddc:server=yogi:server_lr=0.01"
-    )
-    data: str = _option("digits", "data set and its options")
-    split: str | None = _option(
+    method: str = option("feddc", "method and its options, such as feddc:alpha=0.1 or feddc:server=yogi:server_lr=0.01")
+    data: str = option("digits", "data set and its options")
+    split: str | None = option(
         None, "who holds what: iid, dirichlet:0.3, pathological:2, shards:2, any +unbalanced:0.3"
     )
-    clients: int = _option(20, "number of clients")
-    participation: float | None = _option(None, "probability with which each client joins a round")
-    cohort_size: int | None = _option(None, "fixed number of clients a round, instead of --participation")
-    rounds: int = _option(100, "number of rounds")
-    epochs: int = _option(5, "local passes over a client's data")
-    batch_size: int | None = _option(50, "local batch size, or none for the full batch")
-    lr: float = _option(0.1, "local learning rate")
-    lr_decay: float = _option(0.998, "factor on the learning rate after every round")
-    weight_decay: float = _option(1e-3, "local weight decay")
-    clip_norm: float | None = _option(10.0, "largest gradient norm, or none for no clipping")
-    model: str = _option("fcn", "model and its options, such as fcn:200:200")
-    seed: int = _option(0, "seed of split, initial model, cohorts and batches")
-    target: float = _option(0.95, "accuracy that 'rounds to target' asks for")
-    stop_at: float | None = _option(None, "stop once this accuracy is reached")
-    evaluate_every: int = _option(1, "rounds between evaluations")
-    executor: str = _option("auto", "who trains the clients: in-process, workers, vectorised, ray, or auto")
-    workers: int | None = _option(None, "worker processes  [default: one for each core]")
-    device: str = _option("auto", "where the vectorised executor computes")
-    precision: str = _option("float32", "of the products in a local step: float32, or bf16 where the processor has it")
-    diagnostics: bool = _option(True, "measure the clients' drift in every round")
-    ray_address: str | None = _option(None, "the Ray cluster of --executor ray  [default: one on this machine]")
-    dropout: float = _option(0.0, "probability with which a client of the cohort never answers")
-    on_bad_update: str = _option("stop", "an update that is NaN, Inf or absurd: stop the run, or reject the update")
-    checkpoint: str = _option("auto", "how often: every 10 (rounds), 5min, off, or auto: at most 2 % of the time")
+    clients: int = option(20, "number of clients")
+    model: str = option("fcn", "model and its options, such as fcn:200:200")
+    rounds: int = option(100, "number of rounds")
+    stop_at: float | None = option(None, "stop once this accuracy is reached", "records")
+    target: float = option(0.95, "accuracy that 'rounds to target' asks for", "run")
+    checkpoint: str = option("auto", "how often: every 10 (rounds), 5min, off, or auto: at most 2 % of the time", "run")
 
     def __post_init__(self) -> None:
+        LocalTraining.__post_init__(self)
+        Options.__post_init__(self)
         check_count("clients", self.clients)
         check_count("rounds", self.rounds)
-        check_count("evaluate_every", self.evaluate_every)
-        check_count("seed", self.seed, 0)
         check_number("target", self.target, 0, 1, above=True)
         if self.stop_at is not None:
             check_number("stop_at", self.stop_at, 0, 1, above=True)
         Interval(self.checkpoint)
+
+    @property
+    def training(self) -> LocalTraining:
+        """How clients train."""
+        return LocalTraining(**{each.name: getattr(self, each.name) for each in dataclasses.fields(LocalTraining)})
+
+    @property
+    def options(self) -> Keywords:
+        """How the federation is simulated, as ``simulate`` takes it."""
+        found: Any = {each.name: getattr(self, each.name) for each in dataclasses.fields(Options)}
+        return cast(Keywords, found)
 
 
 # What a data set is usually run with, where it differs from the defaults above: for image data, the paper's settings.
@@ -96,26 +85,35 @@ METHOD_DEFAULTS: dict[str, dict[str, dict[str, float]]] = {
 }
 SHORTHANDS = {"alpha": "strength of FedDC's penalty and FedDyn's regulariser", "mu": "strength of FedProx's pull"}
 
-_NO_MATTER: dict[str, Any] = {
-    "executor": "auto",
-    "workers": None,
-    "device": "auto",
-    "target": 0.5,
-    "checkpoint": "auto",
-    "diagnostics": True,
-    "ray_address": None,
-}
-_ADDED = ("dropout", "on_bad_update", "checkpoint", "diagnostics", "precision")
+_OWN = Config.__annotations__
+FIELDS = {each.name: each for each in sorted(dataclasses.fields(Config), key=lambda each: each.name not in _OWN)}
+"""The fields of a configuration by name: those of the experiment first, then those of the simulation."""
+TYPES = typing.get_type_hints(Config)
+ROLES: dict[str, Role] = {name: each.metadata["role"] for name, each in FIELDS.items()}
 
-FIELDS = {field.name: field for field in dataclasses.fields(Config)}
-_TYPES = typing.get_type_hints(Config)
+# The digest began with these keys, which it always has, in this order. A key that was added later is part of it where
+# it does not have its default, so that stored results keep their names.
+_FIRST: tuple[str, ...] = (
+    "method",
+    "data",
+    "split",
+    "clients",
+    "participation",
+    "cohort_size",
+    "rounds",
+    "epochs",
+    "batch_size",
+    "lr",
+)
+_FIRST += ("lr_decay", "weight_decay", "clip_norm", "model", "seed", "target", "stop_at", "evaluate_every")
+_FIRST += ("executor", "device")
 
 
 def resolve(given: Mapping[str, Any]) -> Config:
     """A full configuration from the keys that were given, as text or values; the data set fills in what is usual."""
     values = {key: _typed(key, value) for key, value in given.items() if key not in SHORTHANDS}
     shorthands = {key: specs.convert(key, float, str(given[key])) for key in SHORTHANDS if given.get(key) is not None}
-    data = str(values.get("data", Config.data)).partition(":")[0]
+    data = specs.Spec.parse(str(values.get("data", Config.data))).name
     usual = dict(DATA_DEFAULTS.get(data, {}))
     if values.get("cohort_size") is not None:
         check(values.get("participation") is None, "give only one of participation and cohort_size")
@@ -128,16 +126,14 @@ def full_method(text: str, data: str, shorthands: Mapping[str, float]) -> str:
     """The method's text with alpha or mu written into it: as given, or usual for the data set, or the method's own."""
     from ..algorithms import METHODS
 
-    name, *parts = text.strip().split(":")
-    known = specs.options(specs.lookup("method", METHODS, name))
-    usual = {key: known[key].default for key in SHORTHANDS if key in known} | METHOD_DEFAULTS.get(data, {}).get(
-        name, {}
-    )
-    written = {part.partition("=")[0] for part in parts if "=" in part}
-    extra = {key: value for key, value in (usual | dict(shorthands)).items() if key in known and key not in written}
-    if any("=" not in part for part in parts):
-        extra = {}  # a positional option, as in feddc:0.1, says it already
-    return ":".join([name, *parts, *(f"{key}={value}" for key, value in extra.items())])
+    spec = specs.Spec.parse(text)
+    known = specs.options(specs.lookup("method", METHODS, spec.name))
+    usual = {key: known[key].default for key in SHORTHANDS if key in known}
+    usual |= METHOD_DEFAULTS.get(data, {}).get(spec.name, {}) | dict(shorthands)
+    extra = {key: value for key, value in usual.items() if key in known and key not in spec.options}
+    if len(spec.options) < len(spec.words):
+        extra = {}  # an option without a name, as in feddc:0.1, sets it already
+    return str(specs.Spec(spec.name, (*spec.words, *(f"{key}={value}" for key, value in extra.items()))))
 
 
 def read_toml(path: Path, known: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,36 +158,41 @@ def read_toml(path: Path, known: Mapping[str, Any]) -> dict[str, Any]:
 
 def to_toml(config: Config) -> str:
     """The configuration as a TOML file that ``--config`` reads back."""
-    usual = DATA_DEFAULTS.get(config.data.partition(":")[0], {})
-    return "".join(_lines(config, {key: usual.get(key, field.default) for key, field in FIELDS.items()}))
+    usual = DATA_DEFAULTS.get(specs.Spec.parse(config.data).name, {})
+    unsaid = {key for key, field in FIELDS.items() if usual.get(key, field.default) is None}
+    return "".join(_line(config, key) for key in FIELDS if getattr(config, key) is not None or key not in unsaid)
 
 
-def _lines(config: Config, unsaid: Mapping[str, Any]) -> list[str]:
-    """The lines of a TOML file, without keys that are None and are so if they are left out."""
-    return [
-        f"{key} = {_quoted('none' if value is None else value)}\n"
-        for key, value in dataclasses.asdict(config).items()
-        if value is not None or unsaid[key] is not None
-    ]
-
-
-def _quoted(value: Any) -> str:
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return str(value).lower() if isinstance(value, bool) else repr(value)
+def _line(config: Config, key: str) -> str:
+    value = getattr(config, key)
+    if isinstance(value, bool | float):  # float: repr, as 1e-05 is TOML but numpy's str is not
+        return f"{key} = {str(value).lower() if isinstance(value, bool) else repr(float(value))}\n"
+    text = json.dumps("none" if value is None else value, ensure_ascii=False)
+    return f"{key} = {text}\n".replace("\x7f", "\\u007f")  # the one character that JSON may have and TOML may not
 
 
 def result_digest(config: Config) -> str:
-    """A digest of the settings that change the result.
+    """A digest of the settings that change the result; it names the directories of stored results."""
+    usual: dict[str, Any] = {key: FIELDS[key].default for key, role in ROLES.items() if role == "run"}
+    plain = dataclasses.replace(config, **usual | {"target": 0.5})  # 0.5 is what the first results were named with
+    added = [key for key, field in FIELDS.items() if key not in _FIRST and getattr(plain, key) != field.default]
+    keys = [
+        key for key in (*_FIRST, *sorted(added)) if getattr(plain, key) is not None or FIELDS[key].default is not None
+    ]
+    return hashlib.sha256("".join(_line(plain, key) for key in keys).encode()).hexdigest()
 
-    It names the directories of stored results, so a setting that is added to ``Config`` must not change it where it has
-    its default: list it in ``_ADDED``.
+
+def group_key(config: Config) -> tuple[object, ...]:
+    """What repetitions of one experiment have in common: runs with the same key differ in their seeds at most.
+
+    They may also differ in how they were computed and judged, and in which rounds were kept.
     """
-    plain = dataclasses.replace(config, **_NO_MATTER)
-    lines = _lines(plain, {key: field.default for key, field in FIELDS.items()})
-    unsaid = {f"{key} = " for key in _ADDED if getattr(plain, key) == FIELDS[key].default}
-    text = "".join(line for line in lines if not line.startswith(tuple(unsaid)))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return tuple(getattr(config, key) for key, role in ROLES.items() if role == "cell")
+
+
+def seed_key(config: Config) -> tuple[object, ...]:
+    """Which repetition of its experiment a run is."""
+    return tuple(getattr(config, key) for key, role in ROLES.items() if role == "seed")
 
 
 def from_toml(path: Path) -> Config:
@@ -202,7 +203,7 @@ def from_toml(path: Path) -> Config:
 def _typed(key: str, value: Any) -> Any:
     if key not in FIELDS:
         raise unknown("key", key, [*FIELDS, *SHORTHANDS])
-    kind = _TYPES[key]
+    kind = TYPES[key]
     check(value != "", f"{key} must not be empty")
     if isinstance(value, str):
         return specs.convert(key, kind, value)

@@ -7,14 +7,13 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ..algorithms import make_method
 from ..data import Federation, load
-from ..engine import LocalTraining, Record, Simulation
-from ..engine.precision import Precision
+from ..engine import Record, Simulation
+from ..engine.growth import warning
 from ..engine.records import best, best_accuracy, bytes_to, rounds_to, score_in
-from ..engine.rounds import OnBadUpdate
 from ..errors import DivergedError, FedDCError, RunError, StoppedError, StorageError, WorkerError
 from ..models import make_model
 from .config import Config, from_toml
@@ -39,6 +38,7 @@ class Outcome:
         return {
             "status": "diverged" if self.error else "finished",
             "error": str(self.error) if self.error else None,
+            "warning": warning(self.records, self.config.method),
             "rounds": len(self.records),
             "score": score_in(self.records).name,
             "best": best(self.records),
@@ -60,15 +60,6 @@ class Outcome:
 def prepare(config: Config, federation: Federation | None = None, data_dir: Path | None = None) -> Simulation:
     """The simulation that the configuration describes; a mistake in it shows here, before anything is written."""
     algorithm = make_method(config.method)
-    training = LocalTraining(
-        epochs=config.epochs,
-        batch_size=config.batch_size,
-        lr=config.lr,
-        lr_decay=config.lr_decay,
-        weight_decay=config.weight_decay,
-        clip_norm=config.clip_norm,
-        precision=cast(Precision, config.precision),  # checked there
-    )
     if federation is None:
         federation = federation_of(config, data_dir)
     return Simulation(
@@ -76,18 +67,8 @@ def prepare(config: Config, federation: Federation | None = None, data_dir: Path
         make_model(config.model, federation.shape, federation.classes, config.seed),
         federation,
         rounds=config.rounds,
-        participation=config.participation,
-        cohort_size=config.cohort_size,
-        training=training,
-        seed=config.seed,
-        evaluate_every=config.evaluate_every,
-        executor=config.executor,
-        workers=config.workers,
-        device=config.device,
-        diagnostics=config.diagnostics,
-        ray_address=config.ray_address,
-        dropout=config.dropout,
-        on_bad_update=cast(OnBadUpdate, config.on_bad_update),  # checked there
+        training=config.training,
+        **config.options,
     )
 
 

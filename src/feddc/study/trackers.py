@@ -55,7 +55,7 @@ class MLflow(Callback):
 
     def on_start(self, simulation: Simulation) -> None:
         self._mlflow.start_run(run_name=self._name)
-        known = {"method": simulation.algorithm, "rounds": simulation.rounds, "seed": simulation.seed}
+        known = {"method": simulation.algorithm, "rounds": simulation.rounds, "seed": simulation.options.seed}
         self._mlflow.log_params({**known, "clients": len(simulation.federation), **self._params})
 
     def on_record(self, record: Record) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from ...errors import ConfigError, WorkerError, check, check_count, unknown
 from ...models import FlatModel
+from ...options import Compute
 from ..evaluation import evaluate
 from ..gradient import written_out
 from ..local import Job
@@ -31,22 +32,15 @@ class Choice(NamedTuple):
     """One sentence: what runs, and why."""
 
 
-def choose(
-    job: Job,
-    rounds: int,
-    cohort: float,
-    name: str = "auto",
-    workers: int | None = None,
-    device: str = "auto",
-    ray_address: str | None = None,
-) -> Choice:
-    """The executor called ``name``, or for "auto" the one that suits ``rounds`` rounds of ``cohort`` clients.
+def choose(job: Job, rounds: int, cohort: float, compute: Compute = Compute()) -> Choice:
+    """The executor that ``compute`` names, or for "auto" the one that suits ``rounds`` rounds of ``cohort`` clients.
 
     A cluster is never chosen automatically: what it costs in a round, one machine does not.
     """
-    place = check_choice(name, workers, device, ray_address)
+    place = check_choice(compute)
+    name, workers = compute.executor, compute.workers
     if name == "ray":
-        return _on_ray(job, ray_address)
+        return _on_ray(job, compute.ray_address)
     if name == "in-process":
         return Choice(InProcess(job), "in-process, as asked")
     if name == "vectorised":
@@ -58,7 +52,7 @@ def choose(
         try:
             return Choice(Vectorised(job, place), f"vectorised, to use the {place} device")
         except ConfigError as error:
-            check(device == "auto", f"device='{device}' cannot be used: {error}")
+            check(compute.device == "auto", f"device='{place}' cannot be used: {error}")
             choice = _on_cpu(job, rounds, cohort, workers)
             return Choice(choice.executor, f"{choice.reason}; {place} is not used: {error}")
     return _on_cpu(job, rounds, cohort, workers)
@@ -73,8 +67,9 @@ def _on_ray(job: Job, address: str | None) -> Choice:
     return Choice(executor, f"{executor.count} Ray actors, as asked")
 
 
-def check_choice(name: str, workers: int | None, device: str, ray_address: str | None = None) -> str:
+def check_choice(compute: Compute) -> str:
     """Refuse names that do not exist or do not go together; the device to use."""
+    name, workers, device, ray_address = compute.executor, compute.workers, compute.device, compute.ray_address
     if name not in NAMES:
         raise unknown("executor", name, NAMES)
     if workers is not None:

@@ -1,0 +1,146 @@
+"""The options of a simulation, each written once: name, type, default, what it is for, and its role.
+
+To add one: a field here, in the class that it belongs to. The command line, configuration files, run directories, the
+names of stored results and the grouping of a report's runs all derive from these fields and from those of
+``study.config.Config``, which inherits them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import typing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+
+from .errors import check, check_count, check_number, unknown
+
+if TYPE_CHECKING:
+    from .types import Schedule
+
+Role: TypeAlias = Literal["cell", "records", "seed", "run"]
+"""What it means for two runs to differ in an option:
+
+cell     they are different experiments
+records  they are the same course of training, of which other rounds are kept
+seed     they are repetitions of one experiment
+run      they have the same result: the option only says how it is computed, watched or judged
+"""
+Precision: TypeAlias = Literal["float32", "bf16"]
+OnBadUpdate: TypeAlias = Literal["reject", "stop"]
+
+
+def option(default: Any, help: str, role: Role = "cell") -> Any:
+    """A field of a dataclass of options; ``help`` is what the command line says of it."""
+    return dataclasses.field(default=default, metadata={"help": help, "role": role})
+
+
+@dataclass(frozen=True)
+class LocalTraining:
+    """How clients train; the defaults are the paper's for image data.
+
+    ``batch_size=None`` is the full batch, ``clip_norm=None`` no clipping. Round t (from 1) uses the learning rate
+    lr · lr_decay^(t−1). ``precision="bf16"`` computes products and convolutions in bfloat16, all else in float32.
+    """
+
+    epochs: int = option(5, "local passes over a client's data")
+    batch_size: int | None = option(50, "local batch size, or none for the full batch")
+    lr: float = option(0.1, "local learning rate")
+    lr_decay: float = option(0.998, "factor on the learning rate after every round")
+    weight_decay: float = option(1e-3, "local weight decay")
+    clip_norm: float | None = option(10.0, "largest gradient norm, or none for no clipping")
+    precision: Precision = option("float32", "of products in a local step: float32, or bf16 where the processor has it")
+
+    def __post_init__(self) -> None:
+        check_count("epochs", self.epochs, high=10**6)  # the order of all passes is planned in memory
+        if self.batch_size is not None:
+            check_count("batch_size", self.batch_size)
+        check_number("lr", self.lr, 0, above=True)
+        check_number("lr_decay", self.lr_decay, 0, 1, above=True)
+        check_number("weight_decay", self.weight_decay, 0)
+        if self.clip_norm is not None:
+            check_number("clip_norm", self.clip_norm, 0, above=True)
+        if self.precision not in typing.get_args(Precision):
+            raise unknown("precision", str(self.precision), typing.get_args(Precision))
+
+    def lr_in(self, round: int) -> float:
+        """The learning rate of a round (from 1)."""
+        return self.lr * self.lr_decay ** (round - 1)
+
+    def schedule(self, round: int, nominal: int) -> Schedule:
+        """What everyone knows of a round: its number (from 1), K, η and η_t."""
+        from .types import Schedule  # brings torch, for which the command line's help should not wait
+
+        return Schedule(round=round, nominal=nominal, lr=self.lr, rate=self.lr_in(round))
+
+    def nominal_steps(self, sizes: Any) -> int:
+        """K = epochs × ceil(mean samples / batch size), one number for all clients."""
+        per_epoch = 1 if self.batch_size is None else math.ceil(float(sizes.mean()) / self.batch_size)
+        return self.epochs * per_epoch
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Who takes part in a round, and who of them answers."""
+
+    participation: float | None = option(None, "probability with which each client joins a round")
+    cohort_size: int | None = option(None, "fixed number of clients a round, instead of --participation")
+    dropout: float = option(0.0, "probability with which a client of the cohort never answers")
+
+    def __post_init__(self) -> None:
+        check_number("dropout", self.dropout, 0, 1)
+        check(self.dropout < 1, "dropout must be below 1: with 1 nobody would ever answer")
+
+
+@dataclass(frozen=True)
+class Compute:
+    """Who computes, and where; the result is the same."""
+
+    executor: str = option("auto", "who trains the clients: in-process, workers, vectorised, ray, or auto", "run")
+    workers: int | None = option(None, "worker processes  [default: one for each core]", "run")
+    device: str = option("auto", "where the vectorised executor computes", "run")
+    ray_address: str | None = option(None, "the Ray cluster of --executor ray  [default: one on this machine]", "run")
+
+
+@dataclass(frozen=True)
+class Options(Sampling, Compute):
+    """How a federation is simulated, apart from the method, the model, the data, and how clients train."""
+
+    seed: int = option(0, "seed of split, initial model, cohorts and batches", "seed")
+    evaluate_every: int = option(1, "rounds between evaluations", "records")
+    diagnostics: bool = option(True, "measure the clients' drift in every round", "run")
+    on_bad_update: OnBadUpdate = option("stop", "an update that is NaN, Inf or absurd: stop the run, or reject it")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("seed", self.seed, 0)
+        check_count("evaluate_every", self.evaluate_every)
+        known = typing.get_args(OnBadUpdate)
+        check(
+            self.on_bad_update in known, f"on_bad_update must be one of {', '.join(known)}, not {self.on_bad_update!r}"
+        )
+
+
+class Keywords(TypedDict, total=False):
+    """The fields of ``Options`` as ``simulate`` and ``train`` take them; a test compares the two."""
+
+    participation: float | None
+    cohort_size: int | None
+    dropout: float
+    executor: str
+    workers: int | None
+    device: str
+    ray_address: str | None
+    seed: int
+    evaluate_every: int
+    diagnostics: bool
+    on_bad_update: OnBadUpdate
+
+
+def options_from(given: Keywords) -> Options:
+    """The options that these keywords ask for; one that does not exist is refused, with the nearest suggested."""
+    known = [field.name for field in dataclasses.fields(Options)]
+    for name in given:
+        if name not in known:
+            raise unknown("option", name, known)
+    return Options(**given)
