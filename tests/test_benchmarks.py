@@ -9,6 +9,7 @@ import pytest
 from benchmarks.__main__ import main
 
 
+@pytest.mark.filterwarnings("ignore:this processor has no bfloat16")
 def test_a_smoke_run_of_the_benchmark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "results.json"
     main(["--smoke", "--repeats", "1", "--json", str(file)])
@@ -17,10 +18,12 @@ def test_a_smoke_run_of_the_benchmark(tmp_path: Path, capsys: pytest.CaptureFixt
     for row in results["rows"]:
         workloads[row["workload"]].append(row["contestant"].partition(",")[0])
         assert row["step"]["median"] > 0
-    assert list(workloads) == ["synthetic", "fcn", "cnn"]
+    assert list(workloads) == ["synthetic", "fcn", "cnn", "resnet32", "resnet64", "pfl", "flute"]
     assert all(each[0] == "plain loop" and each[-1] == "floor" for each in workloads.values())
     assert {"in-process", "vectorised"} < set(workloads["synthetic"])
     assert {"in-process", "workers"} < set(workloads["fcn"])
+    assert {"workers, bf16", "floor, bf16"} < {row["contestant"] for row in results["rows"]}
+    assert all(row["memory"] > 0 for row in results["rows"] if row["contestant"] == "workers")
     assert [each["clients"] for each in results["many"]] == [60]
     assert [each["executor"] for each in results["large"]] == ["in-process", "workers"]
     assert results["start"]["median"] > 0
