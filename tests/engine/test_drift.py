@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 import feddc
 from feddc.engine.drift import Drift, DriftMeter
-from tests.conftest import FAST
+from feddc.engine.growth import warning
+from tests.conftest import FAST, make_federation
 
 
 class Keeps(NamedTuple):
@@ -30,7 +31,7 @@ def test_numbers_are_those_of_the_definition() -> None:
     delta, drift = torch.randn(5, 40, generator=generator), torch.randn(5, 40, generator=generator)
     meter = DriftMeter()
     for rows in ([0, 1], [2], [3, 4]):  # in parts, as a large cohort comes
-        meter.add(delta[rows], Keeps(drift[rows]))
+        meter.add(delta[rows], Keeps(drift[rows]), Keeps(drift[rows] + delta[rows]))
     found = meter.result()
     assert found is not None
     assert found.drift is not None
@@ -43,13 +44,13 @@ def test_numbers_are_those_of_the_definition() -> None:
 
 def test_without_a_drift_the_gap_is_the_update() -> None:
     meter = DriftMeter()
-    meter.add(torch.tensor([[3.0, 4.0], [3.0, 4.0]]), KeepsNothing())
+    meter.add(torch.tensor([[3.0, 4.0], [3.0, 4.0]]), KeepsNothing(), KeepsNothing())
     assert meter.result() == Drift(update=(5.0, 5.0), gap=(5.0, 5.0), drift=None, cosine=1.0)
 
 
 def test_a_pair_needs_two_clients_that_moved() -> None:
     meter = DriftMeter()
-    meter.add(torch.tensor([[3.0, 4.0], [0.0, 0.0]]), KeepsNothing())
+    meter.add(torch.tensor([[3.0, 4.0], [0.0, 0.0]]), KeepsNothing(), KeepsNothing())
     found = meter.result()
     assert found is not None
     assert found.update == (5.0, 0.0)
@@ -59,7 +60,7 @@ def test_a_pair_needs_two_clients_that_moved() -> None:
 
 def test_opposite_clients_have_cosine_minus_one() -> None:
     meter = DriftMeter()
-    meter.add(torch.tensor([[1.0, 2.0], [-2.0, -4.0], [0.0, 0.0]]), KeepsNothing())
+    meter.add(torch.tensor([[1.0, 2.0], [-2.0, -4.0], [0.0, 0.0]]), KeepsNothing(), KeepsNothing())
     found = meter.result()
     assert found is not None
     assert found.cosine == pytest.approx(-1, abs=1e-6)
@@ -100,3 +101,30 @@ def test_looking_changes_nothing(federation: feddc.Federation, model: nn.Module)
 def test_it_survives_json() -> None:
     drift = Drift((1.0, 2.0), (3.0, 4.0), None, 0.5)
     assert Drift.from_json(json.loads(json.dumps(dataclasses.asdict(drift)))) == drift
+
+
+def unbalanced(steps: str) -> list[feddc.Record]:
+    """A client with 2.6 times the mean number of samples: with the nominal K its variate is multiplied by −1.6."""
+    torch.manual_seed(0)
+    training = feddc.LocalTraining(epochs=1, batch_size=1, lr=0.001, lr_decay=1.0, weight_decay=0.0, clip_norm=None)
+    method = feddc.FedDC(alpha=0.1, steps=steps)  # type: ignore[arg-type]
+    federation = make_federation([4, 4, 4, 4, 40])
+    return list(feddc.simulate(method, nn.Linear(6, 3), federation, rounds=16, training=training))
+
+
+def test_a_client_that_grows_without_bound_is_reported() -> None:
+    records = unbalanced("nominal")
+    found = warning(records, "feddc:steps=nominal:alpha=0.1")
+    assert found is not None
+    assert " of client 4 grows without bound, from " in found
+    assert found.endswith("by round 8: try steps=own, a larger alpha, a smaller learning rate or fewer local epochs")
+    assert warning(records[:7]) is None
+    assert warning(unbalanced("own")) is None
+
+
+@pytest.mark.parametrize(("rate", "grows"), [(1.0, False), (1.3, True)])
+def test_growth_in_proportion_to_rounds_is_not_reported(rate: float, grows: bool) -> None:
+    norms = [t if rate == 1 else rate**t for t in range(1, 60)]
+    drifts = [Drift((0.0,), (norm,), (0.0,)) for norm in norms]
+    records = [feddc.Record(t, None, None, (3,), 0, 0, 0.0, drift=drift) for t, drift in enumerate(drifts, 1)]
+    assert (warning(records) is not None) == grows

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 
+from ..engine.growth import GrowthWatch, describe
 from ..report.tables import sparkline
 from .options import Show
 
@@ -62,9 +63,13 @@ class Display:
         best, run_began, skipped = 0.0, time.monotonic(), -1
         before, every = self.done, max(1, rounds // 10)
         seen: list[Record] = []
+        growth: GrowthWatch | None = GrowthWatch()
 
         def on_record(record: Record) -> None:
-            nonlocal best, skipped
+            nonlocal best, skipped, growth
+            if growth is not None and (found := growth.add(record)):
+                self.say(f"{label}: {describe(found)}")
+                growth = None
             if self.as_json:
                 click.echo(json.dumps({"run": label, **asdict(record)}))
             seen.append(record)

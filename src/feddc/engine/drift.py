@@ -5,10 +5,11 @@
 | update | ‖Δ_i‖ = ‖θ_i − w‖ | how far the client moved in this round |
 | drift | ‖h_i‖ | the drift that the client brought into the round, for methods that keep one |
 | gap | ‖θ_i + h_i − w‖ | what its drift leaves open: FedDC's penalty; ‖θ_i − w‖ where there is no h_i |
+| variate | ‖g_i‖ | the gradient estimate that the client leaves the round with, for methods that keep one |
 | cosine | mean over pairs of cos(Δ_i, Δ_j) | 1: clients pull one way; 0: each its own; below 0: against each other |
 
-w is the model that the client received, h_i what it trained with, θ_i where it ended. A method keeps a drift if its
-client state has a field named ``drift``; nothing here knows a method by name.
+w is the model that the client received, h_i what it trained with, θ_i where it ended. A method keeps a drift or a
+variate if its client state has a field of that name; nothing here knows a method by name.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ class Drift:
     """None for a method whose clients keep no drift."""
     cosine: float | None = None
     """None where fewer than two clients moved: there is no pair to compare."""
+    variate: tuple[float, ...] | None = None
+    """None for a method whose clients keep no variate."""
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Drift:
@@ -49,10 +52,11 @@ class DriftMeter:
         self._update: list[Tensor] = []
         self._gap: list[Tensor] = []
         self._drift: list[Tensor] = []
+        self._variate: list[Tensor] = []
         self._directions: Tensor | None = None
 
-    def add(self, delta: Rows, client: Any) -> None:
-        """Some clients: their updates Δ_i, and the state that they trained with."""
+    def add(self, delta: Rows, client: Any, after: Any) -> None:
+        """Some clients: their updates Δ_i, the state that they trained with, and the one that they keep."""
         length = torch.linalg.vector_norm(delta, dim=1)  # (k,)
         drift: Rows | None = getattr(client, "drift", None)
         self._update.append(length)
@@ -61,6 +65,9 @@ class DriftMeter:
         else:
             self._drift.append(torch.linalg.vector_norm(drift, dim=1))
             self._gap.append(torch.linalg.vector_norm(delta + drift, dim=1))
+        variate: Rows | None = getattr(after, "variate", None)
+        if variate is not None and variate.shape[1]:
+            self._variate.append(torch.linalg.vector_norm(variate, dim=1))
         inverse = torch.where(length > 0, 1 / length, 0)
         directions = inverse @ delta  # (P,): the sum of Δ_i / ‖Δ_i‖
         self._directions = directions if self._directions is None else self._directions.add_(directions)
@@ -72,7 +79,8 @@ class DriftMeter:
         drift = _numbers(self._drift) if self._drift else None
         update = _numbers(self._update)
         moved = sum(each > 0 for each in update)
-        return Drift(update, _numbers(self._gap), drift, self._cosine(moved))
+        variate = _numbers(self._variate) if self._variate else None
+        return Drift(update, _numbers(self._gap), drift, self._cosine(moved), variate)
 
     def _cosine(self, moved: int) -> float | None:
         """The mean over pairs, none of them visited: ‖Σ u_i‖² = K + Σ_{i≠j} cos(u_i, u_j) for K unit vectors u_i."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from .drift import Drift
+from .growth import warning
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,6 +21,25 @@ class Rejected:
 
     client: int
     reason: str
+
+
+@dataclass(frozen=True)
+class Site:
+    """One site of a real federation in one round. None is what it did not say, or what was not due."""
+
+    client: int
+    samples: int
+    """n_i: what it trains on."""
+    measures: dict[str, float] | None = None
+    """The global model on the samples that this site holds out: ``samples`` and the mean of every measure."""
+    update: float | None = None
+    """‖Δ_i‖."""
+    drift: float | None = None
+    """‖h_i‖, for methods whose clients keep a drift."""
+    seconds: float | None = None
+    """From the question to the answer, as the server saw it."""
+    bytes_up: int = 0
+    bytes_down: int = 0
 
 
 @dataclass(frozen=True)
@@ -43,6 +63,8 @@ class Record:
     """The clients that were sent the model and never answered."""
     drift: Drift | None = None
     """How far the clients were from the global model and from each other; None without diagnostics."""
+    sites: tuple[Site, ...] = ()
+    """The members of a real federation, one by one; a simulation has none."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,6 +78,11 @@ class Result:
     @property
     def best_accuracy(self) -> float | None:
         return best_accuracy(self.records)
+
+    @property
+    def warning(self) -> str | None:
+        """One sentence if a client's drift or variate grew without bound, with what to try; None if all is well."""
+        return warning(self.records)
 
     def rounds_to(self, target: float) -> int | None:
         """The first round whose accuracy reaches ``target``, or None if none did."""

@@ -83,7 +83,7 @@ def run_round(
             sums.add(upload, Buffers(floats, ints), weight, columns)
             accepted.extend(clients)
             if meter is not None:
-                meter.add(delta, before)
+                meter.add(delta, before, state)
 
     with one_thread():
         for chunk in parts(cohort, chunk_size(server.model.nbytes)):

@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import feddc
 
+from ..engine.growth import warning
 from ..errors import ConfigError
 from ..paper.published import MISPRINTS
 from ..study.config import Config
 from . import series
+from .collect import Run
 from .commands import commands
 from .grids import ablation_table, accuracy_table, goals, overview, rounds_table
 from .headline import headline
@@ -59,6 +61,11 @@ def body(settings: Sequence[Setting]) -> str:
     )
 
 
+def _warning(run: Run) -> str | None:
+    """What is wrong with a run that goes on in spite of it."""
+    return warning(run.records, run.config.method)
+
+
 def _texts(setting: Setting) -> dict[str, Any]:
     """What the template writes out for one setting."""
     runs = setting.runs
@@ -68,6 +75,7 @@ def _texts(setting: Setting) -> dict[str, Any]:
         "description": describe(setting.config),
         "headline": headline(setting),
         "unfinished": sum(run.status == "unfinished" for run in runs),
+        "warnings": [f"{run.path}: {found}" for run in runs if (found := _warning(run))],
         "diverged": [str(run.path) for run in runs if run.status == "diverged"],
         "tables": [accuracy_table(setting), *(rounds_table(setting, goal) for goal in goals(setting))],
         "ablation": ablation_table(setting),

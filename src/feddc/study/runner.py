@@ -12,6 +12,7 @@ from typing import Any
 from ..algorithms import make_method
 from ..data import Federation, load
 from ..engine import Record, Simulation
+from ..engine.growth import warning
 from ..engine.records import best_accuracy, bytes_to, rounds_to
 from ..errors import DivergedError, FedDCError, RunError, StoppedError, StorageError, WorkerError
 from ..models import make_model
@@ -37,6 +38,7 @@ class Outcome:
         return {
             "status": "diverged" if self.error else "finished",
             "error": str(self.error) if self.error else None,
+            "warning": warning(self.records, self.config.method),
             "rounds": len(self.records),
             "best_accuracy": best_accuracy(self.records),
             "final_accuracy": self.records[-1].accuracy if self.records else None,

@@ -1,0 +1,71 @@
+"""Whether what clients keep from round to round stays bounded.
+
+A client's drift or variate that grows in proportion to its rounds at most doubles from the first half of them to the
+second. One that more than triples grows faster than that: the client is unstable, and training on only wastes time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from .records import Record
+
+FEWEST = 8  # rounds of a client before its halves are compared
+FACTOR = 3.0
+
+
+class Growth(NamedTuple):
+    """A client whose drift or variate grows without bound, and the round in which that was seen."""
+
+    what: str
+    client: int
+    round: int
+    before: float
+    """The largest norm in the first half of the client's rounds."""
+    after: float
+    """The largest norm in the second half."""
+
+
+class GrowthWatch:
+    """Takes the records of a run as they come."""
+
+    def __init__(self) -> None:
+        self._norms: dict[tuple[str, int], list[float]] = defaultdict(list)
+
+    def add(self, record: Record) -> Growth | None:
+        """What, with this record, is seen to grow without bound; of several the one that grew most."""
+        drift = record.drift
+        if drift is None:
+            return None
+        kept = {"drift": None if drift.drift is None else drift.gap, "variate": drift.variate}
+        found: list[Growth] = []
+        for what, norms in kept.items():
+            for client, norm in zip(record.participants, norms or (), strict=False):
+                seen = self._norms[what, client]
+                seen.append(norm)
+                half = len(seen) // 2
+                before, after = max(seen[:half], default=0.0), max(seen[half:])
+                if len(seen) >= FEWEST and after > FACTOR * before > 0:
+                    found.append(Growth(what, client, record.round, before, after))
+        return max(found, key=lambda each: each.after / each.before, default=None)
+
+
+def warning(records: Iterable[Record], method: str = "") -> str | None:
+    """One sentence on an unstable run, with what to try for a method of this text; None for a run that is stable."""
+    watch = GrowthWatch()
+    found = next((each for each in map(watch.add, records) if each), None)
+    return None if found is None else describe(found, method)
+
+
+def describe(found: Growth, method: str = "") -> str:
+    """What grows, and what to try for a method of this text, such as ``feddc:alpha=0.1``."""
+    hints = ["steps=own"] if "steps=nominal" in method else []
+    hints += ["a larger alpha"] if "alpha=" in method else []
+    hints += ["a smaller learning rate", "fewer local epochs"]
+    return (
+        f"the {found.what} of client {found.client} grows without bound, from {found.before:.3g} to {found.after:.3g} "
+        f"by round {found.round}: try {', '.join(hints[:-1])} or {hints[-1]}"
+    )
