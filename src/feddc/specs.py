@@ -4,6 +4,7 @@
     fcn:100:50             an option that takes the rest
     feddc:alpha=0.1:form=paper
     synthetic:gamma1=1:shared_solution=false
+    net.py:Net:width=3     your own: a file, or a module (package.module:Net), and what is defined in it
 
 A table maps each name to a factory (a class or function). The factory's own signature says which options there are, of
 which type, and with which default: adding a name is one line in its table, and `feddc list` shows it.
@@ -11,16 +12,51 @@ which type, and with which default: adding a name is one line in its table, and 
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import sys
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from .errors import ConfigError, check, unknown
 
 Table = Mapping[str, Callable[..., Any]]
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A name and its options, taken apart: ``str`` puts them together again."""
+
+    name: str
+    """Of a table, or ``file.py:Name`` or ``package.module:Name`` for what is in none."""
+    words: tuple[str, ...] = ()
+    """The options as they were written, ``key=value`` or a value alone."""
+
+    @classmethod
+    def parse(cls, text: str) -> Spec:
+        """The parts of ``text``."""
+        name, *words = text.strip().split(":")
+        if words and ("." in name or "/" in name):
+            name = f"{name}:{words.pop(0)}"
+        return cls(name, tuple(words))
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The options that have a name."""
+        pairs = (word.partition("=") for word in self.words)
+        return {key: value for key, equals, value in pairs if equals}
+
+    @property
+    def label(self) -> str:
+        """What people call it: the name without the file or module that it comes from."""
+        return self.name.rpartition(":")[2]
+
+    def __str__(self) -> str:
+        return ":".join([self.name, *self.words])
 
 
 @dataclass(frozen=True)
@@ -32,11 +68,19 @@ class Option:
     default: Any
 
 
-def options(factory: Callable[..., Any], given: int = 0) -> dict[str, Option]:
-    """The options of ``factory``: its parameters, less the first ``given`` ones that the caller supplies."""
-    hints = typing.get_type_hints(factory.__init__ if inspect.isclass(factory) else factory)
-    found = list(inspect.signature(factory).parameters.values())[given:]
-    return {p.name: Option(p.name, hints.get(p.name, str), p.default) for p in found}
+def options(factory: Callable[..., Any], given: Collection[str] = ()) -> dict[str, Option]:
+    """The options of ``factory``: its parameters, less those that the program itself gives."""
+    try:
+        hints = typing.get_type_hints(factory.__init__ if inspect.isclass(factory) else factory)
+    except (NameError, TypeError):  # annotations of one's own that cannot be evaluated: the defaults show the types
+        hints = {}
+    found = [p for p in inspect.signature(factory).parameters.values() if p.name not in given]
+    named = [p for p in found if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    return {p.name: Option(p.name, hints.get(p.name, _type_of(p.default)), p.default) for p in named}
+
+
+def _type_of(default: Any) -> Any:
+    return type(default) if isinstance(default, bool | int | float) else str
 
 
 def summary(factory: Callable[..., Any]) -> str:
@@ -46,23 +90,52 @@ def summary(factory: Callable[..., Any]) -> str:
 
 def lookup(kind: str, table: Table, name: str) -> Callable[..., Any]:
     """The factory of that name, or an error that suggests the nearest."""
+    if ":" in name:
+        return _imported(kind, name)
     if name not in table:
         raise unknown(kind, name, table)
     return table[name]
 
 
-def parse(kind: str, table: Table, text: str, given: int = 0) -> tuple[Callable[..., Any], dict[str, Any]]:
+def _imported(kind: str, name: str) -> Callable[..., Any]:
+    """What ``file.py:Name`` or ``package.module:Name`` names; worker processes find it again under the same name."""
+    place, _, attribute = name.partition(":")
+    file = Path(place)
+    if place.endswith(".py"):
+        check(file.is_file(), f"{kind} '{name}': there is no file {place}")
+        folder, module = str(file.resolve().parent), file.stem
+    else:
+        folder, module = str(Path.cwd()), place
+    if folder not in sys.path:
+        sys.path.append(folder)
+    try:
+        found = importlib.import_module(module)
+    except Exception as error:  # the user's file may raise anything
+        raise ConfigError(f"{kind} '{name}' cannot be imported: {type(error).__name__}: {error}") from error
+    at = getattr(found, "__file__", None)
+    same = not place.endswith(".py") or (at is not None and Path(at).resolve() == file.resolve())
+    check(same, f"{kind} '{name}': Python has another module '{module}' ({at}): give the file another name")
+    factory = getattr(found, attribute, None)
+    if not callable(factory):
+        known = [each for each, value in vars(found).items() if callable(value) and not each.startswith("_")]
+        raise unknown(f"{kind} in {place}", attribute, known)
+    return typing.cast(Callable[..., Any], factory)
+
+
+def parse(
+    kind: str, table: Table, text: str | Spec, given: Collection[str] = ()
+) -> tuple[Callable[..., Any], dict[str, Any]]:
     """The factory that ``text`` names, and the options that it sets, converted to their types."""
-    name, *parts = text.strip().split(":")
-    factory = lookup(kind, table, name)
+    spec = text if isinstance(text, Spec) else Spec.parse(text)
+    factory = lookup(kind, table, spec.name)
     known = options(factory, given)
-    free = iter([option for option in known.values() if _is_plain(option.type)])
+    free = [option for option in known.values() if _is_plain(option.type)]
     values: dict[str, Any] = {}
-    words = iter(parts)
+    words = iter(spec.words)
     for word in words:
         key, equals, value = word.partition("=")
-        option = _named(kind, name, known, key) if equals else _next(kind, name, free, values, text)
-        check(option.name not in values, f"{kind} '{name}' has its option '{option.name}' twice")
+        option = _named(kind, spec.name, known, key) if equals else _next(kind, spec, free, values)
+        check(option.name not in values, f"{kind} '{spec.name}': option '{option.name}' is given twice")
         if _is_tuple(option.type) and not equals:
             values[option.name] = tuple(convert(option.name, int, each) for each in [word, *words])
         else:
@@ -70,13 +143,17 @@ def parse(kind: str, table: Table, text: str, given: int = 0) -> tuple[Callable[
     return factory, values
 
 
-def make(kind: str, table: Table, text: str, *given: Any) -> Any:
-    """Build what ``text`` names: ``make("split", SPLITS, "dirichlet:0.3")``."""
-    factory, values = parse(kind, table, text, len(given))
-    for option in options(factory, len(given)).values():
+def make(kind: str, table: Table, text: str | Spec, **given: Any) -> Any:
+    """Build what ``text`` names: ``make("split", SPLITS, "dirichlet:0.3")``.
+
+    ``given`` is what the program itself passes to a factory that has a parameter of that name.
+    """
+    factory, values = parse(kind, table, text, given)
+    for option in options(factory, given).values():
         needed = option.default is inspect.Parameter.empty and option.name not in values
         check(not needed, f"{kind} '{text}' needs {option.name}: write {text}:{option.name}=…")
-    return factory(*given, **values)
+    asked = inspect.signature(factory).parameters
+    return factory(**{name: value for name, value in given.items() if name in asked}, **values)
 
 
 def convert(name: str, kind: Any, text: str) -> Any:
@@ -118,8 +195,8 @@ def _named(kind: str, name: str, known: Mapping[str, Option], key: str) -> Optio
     return known[key]
 
 
-def _next(kind: str, name: str, free: Iterator[Option], values: Mapping[str, Any], text: str) -> Option:
+def _next(kind: str, spec: Spec, free: list[Option], values: Mapping[str, Any]) -> Option:
     option = next((each for each in free if each.name not in values), None)
     if option is None:
-        raise ConfigError(f"{kind} '{name}' does not take so many options: '{text}'")
+        raise ConfigError(f"{kind} '{spec.name}' takes at most {len(free)} option{'s' * (len(free) != 1)}: '{spec}'")
     return option

@@ -85,4 +85,3 @@ def test_method_text_with_a_server() -> None:
     )
     assert make_method("fedavg:server_lr=0.5:server_momentum=0.9") == feddc.FedAvg(feddc.SGD(0.5, 0.9))
     assert make_method("feddc:0.3:paper") == feddc.FedDC(alpha=0.3, form="paper")
-    assert make_method("feddc", alpha=0.7, mu=1.0) == feddc.FedDC(alpha=0.7)

@@ -11,9 +11,9 @@ import pytest
 
 pytest.importorskip("selenium", reason="selenium is not installed: pip install 'feddc[dev]'")
 
-from feddc.report.collect import collect
+from feddc.report.lines import arrange
 from feddc.report.page import render
-from feddc.report.settings import arrange
+from feddc.report.runs import collect
 from tests.browser.chromium import PHONE, chromium, missing
 from tests.cli.test_cli import SMALL, feddc
 from tests.report.runs import write_comparison, write_run
@@ -73,7 +73,7 @@ def test_it_draws_and_asks_nobody_for_anything(browser: Browser, real: Path) -> 
     assert drawn(browser, "plot-gap") >= 3
     assert browser.run("document.querySelectorAll('#plot-heat-left .hm, #plot-split .hm').length") == 2
     assert browser.run("document.querySelectorAll('#tables table').length") >= 2
-    assert "feddc" in browser.run("document.querySelector('h1').innerText")
+    assert "with these 2 seeds" in browser.run("document.querySelector('h1').innerText")
     assert browser.console() == []
     assert browser.requests() == []
 
@@ -93,8 +93,8 @@ def test_methods_are_switched_off_and_on(browser: Browser, real: Path) -> None:
     assert drawn(browser, "plot-curves") < before
     browser.click("#tab-drift")
     assert browser.run("document.querySelector('#plot-gap').data.filter(t => t.name).map(t => t.name)") == [
-        "feddyn",
-        "feddc",
+        "FedDyn",
+        "FedDC",
     ]
     browser.click("#tab-curves")
     browser.click(".chip")

@@ -155,7 +155,7 @@ BAD = [
     (["run", "--model", "cnn"], "model 'cnn' needs images"),
     (["run", "--alpha", "-1"], "alpha must be at least 0, not -1"),
     (["run", "--alpha", "nan"], "alpha must be at least 0"),
-    (["run", "--method", "fedavg", "--alpha", "1"], "has an option 'alpha'"),
+    (["run", "--method", "fedavg", "--alpha", "1"], "--alpha has no effect on fedavg"),
     (["run", "--method", "feddc:alpah=1"], "did you mean 'alpha'?"),
     (["run", "--mu", "x", "--method", "fedprox"], "mu must be a number, not 'x'"),
     (["run", "--clients", "0"], "clients must be a whole number, 1 or more, not 0"),
@@ -174,8 +174,8 @@ BAD = [
     (["run", "--config", "missing.toml"], "cannot read missing.toml"),
     (["run", "--data", "synthetic", "--split", "iid"], "made client by client"),
     (["run", "--split", ""], "split must not be empty"),
-    (["run", "--method", "feddc:alpha=0.1", "--alpha", "0.5"], "that it does not set itself"),
-    (["run", "--method", "feddc:alpha=0.1:alpha=0.2"], "has its option 'alpha' twice"),
+    (["run", "--method", "feddc:alpha=0.1", "--alpha", "0.5"], "--alpha has no effect on feddc:alpha=0.1"),
+    (["run", "--method", "feddc:alpha=0.1:alpha=0.2"], "option 'alpha' is given twice"),
     (["run", "extra"], "extra"),
 ]
 

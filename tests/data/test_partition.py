@@ -116,7 +116,7 @@ def test_unbalanced_sizes_spread_like_the_lognormal() -> None:
         ("iid+unbalancd:0.3", "did you mean 'unbalanced'"),
         ("pathological:11", "the data has 10"),
         ("pathological:0", "1 or more"),
-        ("iid:true:3", "so many options"),
+        ("iid:true:3", "takes at most 1 option"),
         ("", "unknown split ''"),
     ],
 )

@@ -10,7 +10,7 @@ import torch
 
 import feddc
 from feddc.flower import Settings, client_app
-from feddc.flower.server.app import Coordinator
+from feddc.flower.server.coordinator import Coordinator
 from tests.flower import task
 from tests.flower.fake import FakeGrid
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import specs
-from ..errors import unknown
+from ..errors import check, unknown
 from .base import Algorithm
 from .fedavg import FedAdagrad, FedAdam, FedAvg, FedYogi
 from .feddc import FedDC
@@ -29,24 +29,22 @@ SERVERS: specs.Table = {"sgd": SGD, "adam": Adam, "yogi": Yogi, "adagrad": Adagr
 __all__ = ["METHODS", "SERVERS", "Algorithm", "ServerOptimizer", "display_name", "make_method", "method_name"]
 
 
-def make_method(text: str, **defaults: float) -> Algorithm:
-    """A method from its name and options: ``feddc:alpha=0.1:server=yogi:server_lr=0.01``.
-
-    ``defaults`` are used by the methods that have such an option and whose text does not set it.
-    """
-    name, *parts = text.strip().split(":")
-    own = [part for part in parts if not part.startswith(("server=", "server_"))]
-    factory, values = specs.parse("method", METHODS, ":".join([name, *own]))
-    known = specs.options(factory)
-    if len(own) < len(parts):
+def make_method(text: str) -> Algorithm:
+    """A method from its name and options: ``feddc:alpha=0.1:server=yogi:server_lr=0.01``."""
+    spec = specs.Spec.parse(text)
+    own = tuple(word for word in spec.words if not word.startswith(("server=", "server_")))
+    given = {}
+    if len(own) < len(spec.words):
+        known = specs.options(specs.lookup("method", METHODS, spec.name))
         if "server" not in known:
-            raise unknown(f"option of method '{name}'", "server", known)
-        words = dict(part.partition("=")[::2] for part in parts if part not in own)
+            raise unknown(f"option of method '{spec.name}'", "server", known)
+        words = dict(word.partition("=")[::2] for word in spec.words if word not in own)
         kind = words.pop("server", "sgd")
-        settings = [f"{key.removeprefix('server_')}={value}" for key, value in words.items()]
-        values["server"] = specs.make("server optimiser", SERVERS, ":".join([kind, *settings]))
-    values = {key: value for key, value in defaults.items() if key in known} | values
-    method: Algorithm = factory(**values)
+        settings = tuple(f"{key.removeprefix('server_')}={value}" for key, value in words.items())
+        given["server"] = specs.make("server optimiser", SERVERS, specs.Spec(kind, settings))
+    method: Algorithm = specs.make("method", METHODS, specs.Spec(spec.name, own), **given)
+    good = hasattr(method, "aggregate") and hasattr(method, "upload")
+    check(good, f"'{text}' is not a method: it lacks the functions that feddc.Algorithm has")
     return method
 
 

@@ -23,28 +23,28 @@ def list_names(kind: str | None) -> None:
     from ..data.partition import Unbalanced
     from ..models import MODELS
 
-    # How many leading parameters the program itself supplies.
-    kinds: dict[str, tuple[specs.Table, int]] = {
-        "methods": (METHODS, 0),
-        "servers": (SERVERS, 0),
-        "data": (DATA, 1),
-        "splits": ({**SPLITS, "+unbalanced": Unbalanced}, 0),
-        "models": (MODELS, 2),
+    kinds: dict[str, specs.Table] = {
+        "methods": METHODS,
+        "servers": SERVERS,
+        "data": DATA,
+        "splits": {**SPLITS, "+unbalanced": Unbalanced},
+        "models": MODELS,
     }
+    given = ("request", "shape", "classes")  # what the program itself passes
     if kind is not None and kind not in kinds:
         raise unknown("kind", kind, kinds)
     console = Console(highlight=False)
     for name in [kind] if kind else kinds:
-        table, given = kinds[name]
         shown = Table(title=name, title_justify="left", title_style="bold", box=None, pad_edge=False)
         for column in ("name", "what it is", "options"):
             shown.add_column(column)
-        for each, factory in table.items():
+        for each, factory in kinds[name].items():
             shown.add_row(each, specs.summary(factory), _options(specs.options(factory, given)))
         console.print(shown)
         console.print()
     console.print(
-        "options are written after the name: feddc:alpha=0.1:server=yogi:server_lr=0.01, dirichlet:0.3, fcn:200:200"
+        "options are written after the name: feddc:alpha=0.1:server=yogi:server_lr=0.01, dirichlet:0.3, fcn:200:200; "
+        "your own method, data or model is named by its file or module: net.py:Net:width=3"
     )
 
 

@@ -72,16 +72,16 @@ def gather(given: Mapping[str, Any], config: Path | None, *, also: tuple[str, ..
 def configurations(values: Mapping[str, Any], methods: list[str]) -> list[Config]:
     """One configuration per method; a shorthand such as --alpha must be of use to one of them."""
     from ..algorithms import METHODS
-    from ..specs import lookup
+    from ..specs import Spec, lookup
 
     check(bool(methods), "methods must name at least one method")
     free: set[str] = set()  # the options that at least one method has and does not set itself
     for text in methods:
-        name, *parts = text.strip().split(":")
-        free |= set(options_of(lookup("method", METHODS, name))) - {part.partition("=")[0] for part in parts}
+        spec = Spec.parse(text)
+        free |= set(options_of(lookup("method", METHODS, spec.name))) - set(spec.options)
     for key in SHORTHANDS:
         of_use = values.get(key) is None or key in free
-        check(of_use, f"none of the methods {', '.join(methods)} has an option '{key}' that it does not set itself")
+        check(of_use, f"--{key} has no effect on {', '.join(methods)}: none of them has an option '{key}' left to set")
     configs = [resolve({**values, "method": text.strip()}) for text in methods]
     for i, config in enumerate(configs):
         check(config.method not in [c.method for c in configs[:i]], f"method '{config.method}' is listed twice")

@@ -27,10 +27,10 @@ def report(runs: tuple[Path, ...], output: Path, title: str | None, figures: str
     for each in formats:
         check(each in FORMATS, f"figures are made as {', '.join(FORMATS)}, not '{each}'")
 
-    from ..report.collect import collect
+    from ..report.lines import arrange
     from ..report.page import render
-    from ..report.settings import arrange
-    from ..study.rundir import write_whole
+    from ..report.runs import collect
+    from ..storage.atomic import write_whole
 
     settings = arrange(collect(runs))
     page = render(settings, title or f"feddc: {', '.join(path.name for path in runs)}")
@@ -40,10 +40,10 @@ def report(runs: tuple[Path, ...], output: Path, title: str | None, figures: str
     count = sum(len(setting.runs) for setting in settings)
     click.echo(f"{output}: {count} run{'s' * (count != 1)}, {len(page.encode()) / 1e6:.1f} MB")
     if formats:
-        from ..report.export import export
+        from ..report.export import export_figures
 
         folder = output.with_suffix("")
-        for file in export(settings, folder, formats):
+        for file in export_figures(settings, folder, formats):
             click.echo(str(file))
 
 

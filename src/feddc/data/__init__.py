@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from .. import specs
+from ..errors import check
 from .embedded import digits, synthetic
 from .federation import Federation
 from .images import cifar10, cifar100, emnist_l, fashion_mnist, mnist, tiny_imagenet
@@ -41,5 +42,6 @@ def load(
     ``split=None`` takes what is natural for the data: iid parts, or the clients that the data comes with.
     ``data_dir`` is the data folder; by default the environment variable FEDDC_DATA, or the user's cache folder.
     """
-    federation: Federation = specs.make("data set", DATA, name, Request(clients, split, seed, data_dir))
+    federation: Federation = specs.make("data set", DATA, name, request=Request(clients, split, seed, data_dir))
+    check(isinstance(federation, Federation), f"data set '{name}' must give a feddc.Federation, not {federation!r}")
     return federation

@@ -5,7 +5,18 @@ from __future__ import annotations
 from ..options import LocalTraining
 from .callbacks import Callback
 from .drift import Drift
-from .records import Record, Rejected, Result
+from .records import Record, Rejected, Result, Site
 from .simulation import Simulation, simulate, train
 
-__all__ = ["Callback", "Drift", "LocalTraining", "Record", "Rejected", "Result", "Simulation", "simulate", "train"]
+__all__ = [
+    "Callback",
+    "Drift",
+    "LocalTraining",
+    "Record",
+    "Rejected",
+    "Result",
+    "Simulation",
+    "Site",
+    "simulate",
+    "train",
+]

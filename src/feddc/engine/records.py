@@ -24,6 +24,25 @@ class Rejected:
 
 
 @dataclass(frozen=True)
+class Site:
+    """One site of a real federation in one round. None is what it did not say, or what was not due."""
+
+    client: int
+    samples: int
+    """n_i: what it trains on."""
+    measures: dict[str, float] | None = None
+    """The global model on the samples that this site holds out: ``samples`` and the mean of every measure."""
+    update: float | None = None
+    """‖Δ_i‖."""
+    drift: float | None = None
+    """‖h_i‖, for methods whose clients keep a drift."""
+    seconds: float | None = None
+    """From the question to the answer, as the server saw it."""
+    bytes_up: int = 0
+    bytes_down: int = 0
+
+
+@dataclass(frozen=True)
 class Record:
     """One round. ``accuracy`` and ``loss`` are the global model's on the test set, None where it was not evaluated."""
 
@@ -44,6 +63,10 @@ class Record:
     """The clients that were sent the model and never answered."""
     drift: Drift | None = None
     """How far the clients were from the global model and from each other; None without diagnostics."""
+    sites: tuple[Site, ...] = ()
+    """The members of a real federation, one by one; a simulation has none."""
+    epsilon: float | None = None
+    """What all rounds so far have cost of the privacy budget; None without noise."""
 
 
 @dataclass(frozen=True, repr=False)

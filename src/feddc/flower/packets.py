@@ -36,13 +36,13 @@ def from_records(content: RecordDict) -> Packet:
     """From the content of a Flower message; DataError if it is not one of ours."""
     arrays, config = content.get(ARRAYS), content.get(CONFIG)
     if not isinstance(arrays, ArrayRecord) or not isinstance(config, ConfigRecord) or len(content) != 2:
-        raise DataError(f"the message must have the records '{ARRAYS}' and '{CONFIG}', not {sorted(content)}")
+        raise DataError(f"the message must have the records '{ARRAYS}' and '{CONFIG}'")
     found: dict[str, NDArray[Any]] = {}
     for name, array in arrays.items():
         try:
             found[name] = array.numpy()  # numpy refuses pickled objects
-        except (ValueError, TypeError, EOFError, OSError) as error:
-            raise DataError(f"array '{name}' cannot be read: {error}") from None
+        except (ValueError, TypeError, EOFError, OSError):
+            raise DataError("an array cannot be read") from None
     return Packet(dict(config), found)
 
 

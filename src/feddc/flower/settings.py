@@ -7,7 +7,7 @@ import re
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from .. import specs
 from ..algorithms import Algorithm
@@ -18,14 +18,20 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}")
 """An experiment's name: it is also the name of folders, on the server and on every client."""
 
 
+Late: TypeAlias = Literal["refuse", "use"]
+
+
 @dataclass(frozen=True)
 class Settings:
     """The settings of a run. Every one can also be a key of the app's config (``cohort-size = 2``), which wins.
 
-    ``clients`` SuperNodes take part, with partition-id 0 to ``clients`` − 1; a run waits ``wait`` seconds for all of
-    them, and a round goes on with those of its cohort that are connected if there are at least ``least``. A client that
-    has not answered after ``answer_within`` seconds is left out of the round. ``experiment`` names what a later run
-    continues; ``folder`` is where the server keeps it (by default in Flower's home folder).
+    An experiment begins with ``clients`` SuperNodes, with partition-id 0 to ``clients`` − 1, and waits ``wait`` seconds
+    for all of them. A round closes when all of its cohort have answered, or after ``answer_within`` seconds with those
+    that have, if they are at least ``min_answers``; an answer that comes ``late`` is refused, or used in the round in
+    which it arrives. ``nodes`` binds clients to registered nodes ("0=1234 1=5678"); a client that says it has more than
+    ``most_samples`` is not let in. ``experiment`` names what a later run continues; ``folder`` is where the server
+    keeps it (by default in Flower's home folder). ``test_sites`` has every site judge the model on its held-out
+    samples. With ``simulation`` a run that meets a real site ends before anything is trained.
     """
 
     clients: int = 3
@@ -35,18 +41,25 @@ class Settings:
     cohort_size: int | None = None
     seed: int = 0
     evaluate_every: int = 1
-    least: int = 1
+    min_answers: int = 1
     wait: float = 600.0
     answer_within: float = 600.0
+    late: Late = "refuse"
+    nodes: str = ""
+    most_samples: int = 10_000_000
+    test_sites: bool = True
+    simulation: bool = False
     folder: str | None = None
     training: LocalTraining = LocalTraining()
 
     def __post_init__(self) -> None:
-        for name in ("clients", "rounds", "evaluate_every", "least"):
+        for name in ("clients", "rounds", "evaluate_every", "min_answers", "most_samples"):
             check_count(name, getattr(self, name))
         check_count("seed", self.seed, 0)
         check_number("wait", self.wait, 0)
         check_number("answer_within", self.answer_within, 0, above=True)
+        known = typing.get_args(Late)
+        check(self.late in known, f"late must be {' or '.join(known)}, not {self.late!r}")
         check(
             NAME.fullmatch(self.experiment) is not None,
             f"experiment must be letters, digits, '.', '_' and '-', not {self.experiment!r}",

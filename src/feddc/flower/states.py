@@ -47,6 +47,12 @@ def templates(algorithm: Algorithm, model: FlatModel) -> Templates:
     return Templates(server, sent, client, as_vectors(upload), model.buffers())
 
 
+class ModelOnly(NamedTuple):
+    """What is sent to be evaluated."""
+
+    model: Tensor
+
+
 def as_rows(state: Any) -> Any:
     """Vectors (P,) as rows (1, P)."""
     return type(state)(*(field.unsqueeze(0) for field in state))
@@ -68,7 +74,7 @@ def from_arrays(arrays: Arrays, template: Any) -> Any:
     fields = dict(zip(template._fields, template, strict=True))
     wanted = {name: field for name, field in fields.items() if field.numel()}
     if arrays.keys() != wanted.keys():
-        raise DataError(f"the arrays are {sorted(arrays)}, not {sorted(wanted)}")
+        raise DataError(f"the arrays are not {sorted(wanted)}")  # names from a network are not repeated
     return type(template)(*(_tensor(name, arrays.get(name), field) for name, field in fields.items()))
 
 

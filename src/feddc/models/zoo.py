@@ -125,7 +125,7 @@ def make_model(text: str, shape: Shape, classes: int, seed: int = 0) -> nn.Modul
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         try:
-            model: nn.Module = specs.make("model", MODELS, text, shape, classes)
+            model: nn.Module = specs.make("model", MODELS, text, shape=shape, classes=classes)
         except (RuntimeError, TypeError, MemoryError) as error:  # what torch raises for sizes that it cannot make
             reason = str(error).partition("\n")[0]
             raise ConfigError(f"model '{text}' cannot be made: {reason}") from error

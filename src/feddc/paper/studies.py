@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ..errors import ConfigError, check, unknown
+from ..specs import Spec
 from ..study.cells import Cell
 from ..study.config import Config, resolve
 from .published import published_accuracy, published_rounds, targets
@@ -50,7 +51,7 @@ def cell(
         values["split"] = SPLITS[split]
     if clients == 500 and row == "feddc":
         values["alpha"] = ALPHA_500[data]
-    name = data.partition(":")[0]
+    name = Spec.parse(data).name
     goals = targets(name) if stop else ()
     if goals:
         values |= {"target": goals[-1], "stop_at": goals[-1]}
@@ -190,7 +191,7 @@ def select(study: str, chosen: Selection) -> list[Cell]:
 def _value(each: Cell, name: str) -> str:
     config: Config = each.config
     values = {
-        "data": config.data.partition(":")[0],
+        "data": Spec.parse(config.data).name,
         "split": each.column,
         "clients": str(config.clients),
         "participation": f"{config.participation:g}",

@@ -113,7 +113,7 @@ def resolve(given: Mapping[str, Any]) -> Config:
     """A full configuration from the keys that were given, as text or values; the data set fills in what is usual."""
     values = {key: _typed(key, value) for key, value in given.items() if key not in SHORTHANDS}
     shorthands = {key: specs.convert(key, float, str(given[key])) for key in SHORTHANDS if given.get(key) is not None}
-    data = str(values.get("data", Config.data)).partition(":")[0]
+    data = specs.Spec.parse(str(values.get("data", Config.data))).name
     usual = dict(DATA_DEFAULTS.get(data, {}))
     if values.get("cohort_size") is not None:
         check(values.get("participation") is None, "give only one of participation and cohort_size")
@@ -126,16 +126,14 @@ def full_method(text: str, data: str, shorthands: Mapping[str, float]) -> str:
     """The method's text with alpha or mu written into it: as given, or usual for the data set, or the method's own."""
     from ..algorithms import METHODS
 
-    name, *parts = text.strip().split(":")
-    known = specs.options(specs.lookup("method", METHODS, name))
-    usual = {key: known[key].default for key in SHORTHANDS if key in known} | METHOD_DEFAULTS.get(data, {}).get(
-        name, {}
-    )
-    written = {part.partition("=")[0] for part in parts if "=" in part}
-    extra = {key: value for key, value in (usual | dict(shorthands)).items() if key in known and key not in written}
-    if any("=" not in part for part in parts):
-        extra = {}  # a positional option, as in feddc:0.1, says it already
-    return ":".join([name, *parts, *(f"{key}={value}" for key, value in extra.items())])
+    spec = specs.Spec.parse(text)
+    known = specs.options(specs.lookup("method", METHODS, spec.name))
+    usual = {key: known[key].default for key in SHORTHANDS if key in known}
+    usual |= METHOD_DEFAULTS.get(data, {}).get(spec.name, {}) | dict(shorthands)
+    extra = {key: value for key, value in usual.items() if key in known and key not in spec.options}
+    if len(spec.options) < len(spec.words):
+        extra = {}  # an option without a name, as in feddc:0.1, sets it already
+    return str(specs.Spec(spec.name, (*spec.words, *(f"{key}={value}" for key, value in extra.items()))))
 
 
 def read_toml(path: Path, known: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,7 +158,7 @@ def read_toml(path: Path, known: Mapping[str, Any]) -> dict[str, Any]:
 
 def to_toml(config: Config) -> str:
     """The configuration as a TOML file that ``--config`` reads back."""
-    usual = DATA_DEFAULTS.get(config.data.partition(":")[0], {})
+    usual = DATA_DEFAULTS.get(specs.Spec.parse(config.data).name, {})
     unsaid = {key for key, field in FIELDS.items() if usual.get(key, field.default) is None}
     return "".join(_line(config, key) for key in FIELDS if getattr(config, key) is not None or key not in unsaid)
 

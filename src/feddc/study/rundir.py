@@ -28,7 +28,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_model
 from torch import nn
 
-from ..engine import Drift, Record, Rejected, Simulation
+from ..engine import Drift, Record, Rejected, Simulation, Site
 from ..errors import RunError
 from ..storage.atomic import PART, digest, sync_folder, write_whole
 from ..storage.lock import NAME as LOCK
@@ -218,6 +218,7 @@ def read_records(path: Path) -> tuple[Record, ...]:
             values["participants"] = tuple(values["participants"])
             values["rejected"] = tuple(Rejected(**each) for each in values.get("rejected", ()))
             values["dropped"] = tuple(values.get("dropped", ()))
+            values["sites"] = tuple(Site(**each) for each in values.get("sites", ()))
             records.append(Record(**values))
     except OSError as error:
         raise RunError(f"cannot read {path}: {error.strerror}") from None

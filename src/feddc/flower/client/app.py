@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import lru_cache
+from logging import getLogger
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
-from flwr.supercore.utils import get_flwr_home
 
+from ..failures import report
+from ..home import flower_home
 from ..packets import Packet, from_records, to_records
 from ..references import Reference, reference
 from . import trainers
@@ -38,20 +40,32 @@ def client_app(
 
     def respond(message: Message, context: Context) -> Message:
         node = tuple(sorted(context.node_config.items()))
-        folder = str(Path(str(context.node_config.get("state-dir", get_flwr_home() / "feddc"))).expanduser().absolute())
+        folder = str(Path(str(context.node_config.get("state-dir", flower_home() / "feddc"))).expanduser().absolute())
         asked = from_records(message.content)
         return Message(to_records(_answer((*names, own, node, folder), asked)), reply_to=message)
 
-    app = ClientApp(mods=list(mods))
-    app.query()(respond)
-    app.train()(respond)
+    app = DiscreetApp(mods=list(mods))
+    for kind in (app.query, app.train, app.evaluate):
+        kind()(respond)
     return app
+
+
+class DiscreetApp(ClientApp):
+    """A ClientApp whose exceptions stay at the site, also those of its mods: Flower would send their text."""
+
+    def __call__(self, message: Message, context: Context) -> Message:
+        try:
+            return super().__call__(message, context)
+        except Exception as error:
+            getLogger("flwr").exception("feddc: this message was not answered; the server is only told where")
+            return Message(to_records(Packet(report(error))), reply_to=message)
 
 
 def _answer(spec: tuple[Any, ...], asked: Packet) -> Packet:
     if Path(sys.argv[0]).name == "flwr-clientapp":  # one message, then this process ends: a trainer beside it stays
         return trainers.answer(spec, asked)
-    return _here(spec).answer(asked)
+    config, arrays = _here(spec).answer(asked)
+    return Packet(config | {"simulated": True}, arrays)
 
 
 @lru_cache(maxsize=64)

@@ -8,6 +8,7 @@ state, and says so.
 
 from __future__ import annotations
 
+from logging import getLogger
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,10 +17,10 @@ from ...storage import tensors as files
 
 
 class Remembered(NamedTuple):
-    """The state to train from, vectors (P,), and why it is not the one of the round asked for, if it is not."""
+    """The state to train from, vectors (P,), and whether it is the initial one because the one asked for is gone."""
 
     state: Any
-    lost: str | None
+    lost: bool
 
 
 class ClientMemory:
@@ -31,16 +32,17 @@ class ClientMemory:
     def recall(self, round: int, initial: Any) -> Remembered:
         """The state after ``round``, the initial one for round 0; every other state is forgotten."""
         if not initial:  # a method whose clients keep nothing
-            return Remembered(initial, None)
+            return Remembered(initial, False)
         for path in self.folder.glob("*.safetensors"):
             if path != self._path(round):
                 path.unlink()
         if round == 0:
-            return Remembered(initial, None)
+            return Remembered(initial, False)
         try:
-            return Remembered(self._read(round, initial), None)
+            return Remembered(self._read(round, initial), False)
         except RunError as error:
-            return Remembered(initial, f"the state of round {round} is lost: {error}")
+            getLogger("flwr").warning("feddc: this client begins again from the initial state: %s", error)
+            return Remembered(initial, True)
 
     def keep(self, round: int, state: Any) -> None:
         """Write the state after ``round``; it counts once the server asks for it."""

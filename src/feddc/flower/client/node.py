@@ -18,6 +18,7 @@ from typing import NoReturn
 import click
 
 from ...errors import ConfigError, FedDCError, check
+from ..home import flower_home
 from . import launcher
 from .processes import NODE, alive, private_folder
 
@@ -83,7 +84,7 @@ def _new_folder(place: Path) -> Path:
 
     It is in the user's home: what is run from there for a long time must not be where others can write.
     """
-    parent = Path(os.environ.get("FLWR_HOME") or "~/.flwr").expanduser() / "feddc" / "nodes"
+    parent = flower_home() / "feddc" / "nodes"
     parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     for old in parent.iterdir():
         if old.name.isdecimal() and (int(old.name) == os.getpid() or not alive(int(old.name))):

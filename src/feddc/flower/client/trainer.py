@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import threading
 import time
 import traceback
@@ -12,6 +13,7 @@ from multiprocessing.connection import Listener
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..failures import report
 from ..packets import Packet, receive, send
 from .processes import alive
 
@@ -36,9 +38,10 @@ def main(setup: str) -> None:
                 try:
                     client = client or _client(spec)
                     reply = client.answer(asked)
-                except Exception as error:  # whatever the user's code raises: it is reported, and the trainer stays
-                    sentence = f"{type(error).__name__}: {error}"
-                    reply = Packet({"failed": sentence, "trace": traceback.format_exc()})
+                except Exception as error:  # whatever the user's code raises: it stays in this log, as the trainer does
+                    traceback.print_exc()
+                    sys.stderr.flush()
+                    reply = Packet(report(error))
                 with suppress(ConnectionError):  # who asked was killed: the message comes again, or is given up
                     send(connection, reply)
 

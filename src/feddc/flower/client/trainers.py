@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import WorkerError
+from ..failures import FAILED, PLACE, SiteError
 from ..packets import Packet, receive, send
 from .processes import NODE, private_folder
 
@@ -44,10 +45,8 @@ def _ask(spec: tuple[Any, ...], node: int, place: Path, asked: Packet) -> Packet
     with _connection(spec, node, place) as connection:
         send(connection, asked)
         reply = receive(connection)
-    if "failed" in reply.config:
-        error = WorkerError(str(reply.config["failed"]))
-        error.add_note(str(reply.config["trace"]))
-        raise error
+    if FAILED in reply.config:
+        raise SiteError(str(reply.config[FAILED]), str(reply.config[PLACE]))
     return reply
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +15,15 @@ from ... import __version__
 from ...algorithms import METHODS, Algorithm
 from ...data import Federation
 from ...engine.local import Job, Start, one_row, steps_column, train_client
-from ...errors import ConfigError, DataError, DivergedError, check
+from ...errors import ConfigError, DivergedError, check
 from ...models import Buffers, FlatModel
 from ...types import LocalResult
+from ..judging import Judge
 from ..packets import Packet
 from ..references import find
+from ..samples import AGREED, Agreed, Samples, as_samples, hold_out
 from ..settings import NAME, method_from, training_from
-from ..states import as_rows, as_vectors, from_arrays, join_buffers, split_buffers, templates
+from ..states import ModelOnly, as_rows, as_vectors, from_arrays, join_buffers, split_buffers, templates
 from .memory import ClientMemory
 
 
@@ -35,66 +38,113 @@ class ClientSpec(NamedTuple):
 
 
 class TrainingClient:
-    """One client: its data and model, loaded once, and an answer to every question of the server."""
+    """One client: its data and model, and an answer to every question of the server."""
 
     def __init__(self, spec: ClientSpec) -> None:
-        node = dict(spec.node)
-        self.number = client_number(node)
-        own = single(find(spec.load_client)(node))
-        # Random keys go by the client's number, so it sits at its own place; the others' samples are elsewhere.
-        elsewhere = [own.clients[0][:0]] * self.number
-        self.federation = replace(own, clients=(*elsewhere, own.clients[0]))
-        self.samples = len(own.clients[0])
+        self.node = dict(spec.node)
+        self.number = client_number(self.node)
         self.model = FlatModel(find(spec.model)())
         self.methods = method_classes() | {each.__name__: each for each in map(find, spec.methods)}
-        self.folder = Path(spec.folder)
+        self.folder, self._load_client = Path(spec.folder), spec.load_client
+        self.samples = self._load()
+        self._prepared: tuple[Agreed, Federation] | None = None
 
     def answer(self, asked: Packet) -> Packet:
-        """Say who this is, or train."""
+        """Say who this is, train, or evaluate."""
+        questions = {"who": self.introduce, "train": self.train, "evaluate": self.evaluate}
         what = asked.config.get("ask")
-        check(what in ("who", "train"), f"the server asks for {what!r}, which is not known here")
-        return self.introduce() if what == "who" else self.train(asked)
+        check(what in questions, f"the server asks for {what!r}, which is not known here")
+        return questions[str(what)](asked)
 
-    def introduce(self) -> Packet:
-        """Number, samples and size of the model: all that the server learns of this client before it trains."""
-        about = {"client": self.number, "samples": self.samples, "parameters": self.model.params.numel()}
-        return Packet(about | {"feddc": __version__})
+    def introduce(self, asked: Packet) -> Packet:
+        """Number, counts, size of the model and, where a scale is to be agreed on, the means: no sample leaves.
+
+        The data is read again: a run counts what is there when it begins, or when this client comes back.
+        """
+        self.samples, self._prepared = self._load(), None
+        about: dict[str, Any] = {"client": self.number, "samples": len(self.samples.y), "feddc": __version__}
+        about |= {"parameters": self.model.params.numel(), "classes": self.samples.names()}
+        about |= {"held_out": 0 if self.samples.test is None else len(self.samples.test[1])}
+        moments = self.samples.moments()
+        means = {} if moments is None else {"moments.mean": moments.mean, "moments.spread": moments.spread}
+        return Packet(about, means)
 
     def train(self, asked: Packet) -> Packet:
         """Train in one round from the model that the server sent."""
-        config = asked.config
+        began, config = time.perf_counter(), asked.config
         algorithm = method_from(config, self.methods)
-        experiment, round, seen = str(config["experiment"]), int(config["round"]), int(config["seen"])
-        check(NAME.fullmatch(experiment) is not None, f"the experiment's name {experiment!r} cannot be used")
+        experiment, round, seen = experiment_of(config), int(config["round"]), int(config["seen"])
         shape = templates(algorithm, self.model)
-        vectors, own = split_buffers(asked.arrays)
+        agreed, vectors, own = self._arrays(asked)
         sent, buffers = from_arrays(vectors, shape.sent), from_arrays(own, shape.buffers)
 
         memory = ClientMemory(self.folder / experiment / f"client-{self.number}")
         state, lost = memory.recall(seen, shape.client)
         weight = torch.tensor([[config["weight"]]], dtype=torch.float32)
         rows = as_rows(state)
-        local, trained = self.local_training(config, algorithm, sent, rows, buffers, weight)
+        federation = self._federation(agreed)
+        local, trained = self.local_training(config, federation, algorithm, sent, rows, buffers, weight)
         upload, after = algorithm.upload(sent, rows, local, weight)
         memory.keep(round, as_vectors(after))
 
-        reply: dict[str, Any] = {"experiment": experiment, "round": round, "client": self.number}
-        return Packet(reply | ({} if lost is None else {"lost": lost}), join_buffers(as_vectors(upload), trained))
+        reply: dict[str, Any] = {"experiment": experiment, "round": round, "client": self.number, "lost": lost}
+        drift = getattr(after, "drift", None)
+        reply |= {"samples": len(self.samples.y), "update": float(local.delta.norm())}
+        reply |= {} if drift is None else {"drift": float(drift.norm())}
+        return Packet(reply | {"seconds": time.perf_counter() - began}, join_buffers(as_vectors(upload), trained))
+
+    def evaluate(self, asked: Packet) -> Packet:
+        """The measures of the model that the server sent, on this client's held-out samples."""
+        config = asked.config
+        agreed, vectors, own = self._arrays(asked)
+        model = from_arrays(vectors, ModelOnly(self.model.params)).model
+        buffers = from_arrays(own, self.model.buffers())
+        found: dict[str, float] = {}
+        if self.samples.test is not None:
+            judge = Judge(self.model.module, self._federation(agreed))
+            found = judge.measures(Start(int(config["round"]), model, buffers))
+        reply = {"experiment": experiment_of(config), "round": int(config["round"]), "client": self.number}
+        return Packet(reply | {f"measure.{name}": value for name, value in found.items()})
 
     def local_training(
-        self, config: Mapping[str, Any], algorithm: Algorithm, sent: Any, rows: Any, buffers: Buffers, weight: Any
+        self,
+        config: Mapping[str, Any],
+        federation: Federation,
+        algorithm: Algorithm,
+        sent: Any,
+        rows: Any,
+        buffers: Buffers,
+        weight: Any,
     ) -> tuple[LocalResult, Buffers]:
         """The engine's local training, as in a simulation; the buffers after it."""
         training, nominal, round = training_from(config), int(config["steps"]), int(config["round"])
         fixed = nominal if algorithm.fixed_steps else None
-        job = Job(self.model.module, self.federation, training, int(config["seed"]), fixed)
+        job = Job(self.model.module, federation, training, int(config["seed"]), fixed)
         correction = one_row(algorithm.correct(sent, rows, weight))
         train_client(job, self.model, self.number, Start(round, sent.model, buffers), correction)
         delta = (self.model.params - sent.model).unsqueeze(0)
         if not torch.isfinite(delta).all():
             raise DivergedError(str(config["method"]).lower(), round, self.number)
-        steps = steps_column(np.array([self.samples]), training, self.model.module, fixed)
+        steps = steps_column(np.array([len(self.samples.y)]), training, self.model.module, fixed)
         return LocalResult(delta=delta, steps=steps, **vars(training.schedule(round, nominal))), self.model.buffers()
+
+    def _load(self) -> Samples:
+        found = as_samples(find(self._load_client)(self.node))
+        return hold_out(found, float(self.node.get("holdout", 0.0)))
+
+    def _arrays(self, asked: Packet) -> tuple[Agreed, dict[str, Any], dict[str, Any]]:
+        """What was agreed on, and the arrays of the method and of the buffers."""
+        agreed = Agreed.from_message(asked.arrays, asked.config.get("classes", ()))
+        rest = {name: array for name, array in asked.arrays.items() if not name.startswith(AGREED)}
+        return agreed, *split_buffers(rest)
+
+    def _federation(self, agreed: Agreed) -> Federation:
+        """This client's samples, prepared as all agreed; random keys go by its number, so it sits at its own place."""
+        if self._prepared is None or self._prepared[0] != agreed:
+            own = self.samples.prepared(agreed)
+            elsewhere = [own.clients[0][:0]] * self.number
+            self._prepared = agreed, replace(own, clients=(*elsewhere, own.clients[0]))
+        return self._prepared[1]
 
 
 def client_number(node: Mapping[str, Any]) -> int:
@@ -105,14 +155,11 @@ def client_number(node: Mapping[str, Any]) -> int:
     return number
 
 
-def single(data: Any) -> Federation:
-    """A client's data, (x, y) or a map-style torch Dataset or a Federation of one client, as a Federation."""
-    if isinstance(data, tuple) and len(data) == 2:
-        return Federation.from_arrays(*data, sizes=[len(data[1])])
-    found = data if isinstance(data, Federation) else Federation.from_dataset(data, sizes=[len(data)])
-    if len(found) != 1:
-        raise DataError(f"load_client must give the data of one client, not of {len(found)}")
-    return found
+def experiment_of(config: Mapping[str, Any]) -> str:
+    """The experiment of a question; it is also the name of a folder."""
+    experiment = str(config["experiment"])
+    check(NAME.fullmatch(experiment) is not None, f"the experiment's name {experiment!r} cannot be used")
+    return experiment
 
 
 def method_classes() -> dict[str, Any]:

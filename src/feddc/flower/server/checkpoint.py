@@ -21,6 +21,8 @@ from ...engine.state import filled, named
 from ...errors import RunError
 from ...models import Buffers
 from ...storage import tensors as files
+from ...storage.lock import Lock
+from ..samples import Agreed
 
 
 @dataclass
@@ -36,14 +38,27 @@ class Progress:
     """n_i of every client, as it said when the experiment began."""
     seen: dict[int, int] = field(default_factory=dict)
     """The last round in which an answer of each client was used."""
+    agreed: Agreed = Agreed()
+    """The scale and class names of all sites, as agreed on when the experiment began."""
+    norm: float | None = None
+    """The median length of an update in the last round."""
 
 
 class Checkpoint:
     """One experiment's folder on the server."""
 
     def __init__(self, folder: Path, experiment: str, setup: dict[str, Any]) -> None:
-        """``setup`` is what has to stay the same for the experiment to be continued."""
+        """``setup`` is what has to stay the same for the experiment to be continued.
+
+        RunError if another run has it: two servers would mix their records, and each undo the other's clients.
+        """
         self.folder, self.experiment, self.setup = folder / experiment / "server", experiment, setup
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = Lock(self.folder)
+
+    def close(self) -> None:
+        """Let another run continue."""
+        self._lock.release()
 
     def load(self, server: Any, buffers: Buffers) -> Progress:
         """Where the experiment stands; at its beginning, with this state, if there is nothing yet."""
@@ -57,18 +72,19 @@ class Checkpoint:
             self._check_same(begun)
             found = filled("server", server, tensors), filled("buffers", buffers, tensors)
             samples, seen = ({int(k): int(v) for k, v in progress[key].items()} for key in ("samples", "seen"))
-            return Progress(*found, int(progress["round"]), str(progress["id"]), samples, seen)
+            agreed = Agreed.from_metadata(about)
+            place = int(progress["round"]), str(progress["id"])
+            return Progress(*found, *place, samples, seen, agreed, progress["norm"])
         except (KeyError, ValueError) as error:
             raise RunError(f"{path} is not a checkpoint of this model and method: {error}") from None
 
     def save(self, progress: Progress, record: Record) -> None:
         """Write a round. The record comes first: a crash in between leaves one that the next run replaces."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "records.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(dataclasses.asdict(record)) + "\n")
         tensors = named("server", progress.server) | named("buffers", progress.buffers)
-        where = {name: getattr(progress, name) for name in ("round", "id", "samples", "seen")}
-        about = {"setup": json.dumps(self.setup), "progress": json.dumps(where)}
+        where = {name: getattr(progress, name) for name in ("round", "id", "samples", "seen", "norm")}
+        about = {"setup": json.dumps(self.setup), "progress": json.dumps(where), **progress.agreed.metadata()}
         files.write(self.folder / "state.safetensors", tensors, about)
 
     def drop_records_after(self, round: int) -> None:
@@ -79,9 +95,9 @@ class Checkpoint:
             kept = [line for line in lines if line.endswith("\n") and json.loads(line)["round"] <= round]
             path.write_text("".join(kept), encoding="utf-8")
 
-    def finish(self, model: nn.Module) -> None:
-        """Write the model."""
-        files.write(self.folder / "model.safetensors", model.state_dict(), {})
+    def finish(self, model: nn.Module, progress: Progress) -> None:
+        """Write the model, with the scale and the class names that it was trained with."""
+        files.write(self.folder / "model.safetensors", model.state_dict(), progress.agreed.metadata())
 
     def _check_same(self, begun: dict[str, Any]) -> None:
         for key, value in self.setup.items():

@@ -1,46 +1,41 @@
-"""Who is connected: which SuperNode is which client, and asking clients over Flower's grid.
+"""Who is connected: which SuperNode is which client.
 
 Flower's node ids are random, and change when a SuperNode without a key restarts. Clients are known by their number, the
-partition-id that they answer with when asked who they are.
+partition-id that they answer with when asked who they are. Where ``nodes`` binds numbers to node ids, which belong to
+registered keys, nobody else is let in under that number.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from logging import INFO, WARNING
+from collections.abc import Callable, Mapping, Sequence
+from logging import INFO, WARNING, getLogger
 
 from flwr.app import Message, MessageType
-from flwr.common.logger import log
 from flwr.serverapp import Grid
 
-from ...errors import DataError, RunError
-from ..packets import Packet, from_records, to_records
+from ...errors import ConfigError, RunError
+from ..packets import Packet, to_records
+from .asking import RefusedError, pauses, read
 
 INTRODUCTION_SECONDS = 45
 """A round does not wait longer than this for a node to say who it is: one that is gone is listed for about a minute."""
-
-
 SETTLE_SECONDS = 30
 """How long a run that continues waits for everybody: after a restart of the SuperLink, nodes come back one by one."""
 
-
-class RefusedError(Exception):
-    """An answer that is not used, and why."""
-
-
-class SilentError(RefusedError):
-    """No answer at all."""
+log = getLogger("flwr").log
+Introduce = Callable[[int, Packet], None]
+"""Takes note of what a client says of itself; RefusedError if it cannot take part."""
 
 
 class Members:
     """The clients of a run, as far as they are connected."""
 
-    def __init__(self, grid: Grid, clients: int, parameters: int, wait: float) -> None:
-        self.grid, self.clients, self.parameters, self.wait = grid, clients, parameters, wait
+    def __init__(self, grid: Grid, introduce: Introduce, wait: float, bound: Mapping[int, int]) -> None:
+        """``introduce(client, answer)`` is called for every client that says who it is, before it is used."""
+        self.grid, self.introduce, self.wait, self.bound = grid, introduce, wait, bound
         self.nodes: dict[int, int] = {}
         """The node of each connected client."""
-        self.samples: dict[int, int] = {}
         self._asked: dict[str, tuple[int, float]] = {}  # message id: node, and when it was asked who it is
         self._known: set[int] = set()  # nodes that were asked
 
@@ -51,7 +46,7 @@ class Members:
         """
         began, said = time.monotonic(), False
         for pause in pauses():
-            self._refresh()
+            self.refresh()
             here = [client for client in wanted if client in self.nodes]
             unsure = any(time.monotonic() - when < INTRODUCTION_SECONDS for _, when in self._asked.values())
             waited = time.monotonic() - began
@@ -64,88 +59,56 @@ class Members:
                     f"{least} are needed: client {missing} is missing; start its SuperNode, then run again to continue"
                 )
             if not said and not self._asked:
-                log(INFO, "waiting for clients: %s of %s are connected", len(here), len(wanted))
+                log(INFO, "feddc: waiting for clients: %s of %s are connected", len(here), len(wanted))
                 said = True
             time.sleep(pause)
         raise AssertionError("pauses do not end")
 
-    def ask(
-        self, questions: Mapping[int, Packet], round: int, within: float
-    ) -> Iterator[tuple[int, Packet | RefusedError]]:
-        """Ask these clients to train, and give their answers in this order, each when it is there.
-
-        The other answers wait at the SuperLink until their turn: the order of a sum is that of a simulation, and the
-        server holds one client's answer at a time.
-        """
-        ids = {}
-        for client, packet in questions.items():  # one by one: a message holds a copy of the model
-            content = to_records(packet)
-            message = Message(content, self.nodes[client], MessageType.TRAIN, group_id=str(round), ttl=within)
-            [ids[client]] = self.grid.push_messages([message])
-        deadline = time.monotonic() + within
-        for client, id in ids.items():
-            yield client, self._answer(id, deadline, within)
-
-    def _answer(self, id: str, deadline: float, within: float) -> Packet | RefusedError:
-        for pause in pauses():
-            for message in self.grid.pull_messages([id] if id else []):
-                return read(message)
-            if not id or time.monotonic() > deadline:
-                break
-            time.sleep(pause)
-        return SilentError(f"no answer within {within:g} seconds" if id else "the message could not be sent")
-
-    def _refresh(self) -> None:
+    def refresh(self) -> None:
+        """Look who is connected, ask those that are new who they are, and take their answers."""
         online = set(self.grid.get_node_ids())
         self.nodes = {client: node for client, node in self.nodes.items() if node in online}
         self._known &= online
         self._asked = {id: asked for id, asked in self._asked.items() if asked[0] in online}
         for node in sorted(online - self._known):
             question = Message(to_records(Packet({"ask": "who"})), node, MessageType.QUERY)
-            [id] = self.grid.push_messages([question])
+            id = next(iter(self.grid.push_messages([question])), None)
             if id:  # else it is asked again at the next look
                 self._asked[id] = node, time.monotonic()
                 self._known.add(node)
         if self._asked:
             for message in self.grid.pull_messages(list(self._asked)):
-                node, _ = self._asked.pop(message.metadata.reply_to_message_id)
-                self._introduce(node, read(message))
+                asked = self._asked.pop(message.metadata.reply_to_message_id, None)
+                if asked is None:
+                    continue
+                node, _ = asked
+                try:
+                    self._take(node, read(message))
+                except RefusedError as reason:
+                    log(WARNING, "feddc: node %s is not used: %s", node, reason)
 
-    def _introduce(self, node: int, answer: Packet | RefusedError) -> None:
+    def _take(self, node: int, answer: Packet | RefusedError) -> None:
         if isinstance(answer, RefusedError):
-            log(WARNING, "node %s is not used: %s", node, answer)
-            return
-        client, samples, parameters = (answer.config.get(key) for key in ("client", "samples", "parameters"))
-        reason = None
-        if not isinstance(client, int) or not 0 <= client < self.clients:
-            reason = f"it says that it is client {client}, but clients are numbered 0 to {self.clients - 1}"
-        elif not isinstance(samples, int) or samples < 1:
-            reason = f"client {client} says that it has {samples} samples"
-        elif parameters != self.parameters:
-            reason = f"the model of client {client} has {parameters} parameters, the server's {self.parameters}"
-        elif self.samples.setdefault(client, samples) != samples:
-            reason = f"client {client} has {samples} samples, and began this experiment with {self.samples[client]}"
-        if reason is not None:
-            log(WARNING, "node %s is not used: %s", node, reason)
-            return
-        assert isinstance(client, int)
+            raise answer
+        client = answer.config.get("client")
+        if not isinstance(client, int) or isinstance(client, bool) or client < 0:
+            raise RefusedError("it does not say which client it is")
+        if self.bound and self.bound.get(client) != node:
+            raise RefusedError(f"it says that it is client {client}, but that number is not bound to this node")
+        self.introduce(client, answer)
         if client in self.nodes:  # a SuperNode that was restarted is listed twice for a while
-            log(WARNING, "node %s takes the place of node %s as client %s", node, self.nodes[client], client)
+            log(WARNING, "feddc: node %s takes the place of node %s as client %s", node, self.nodes[client], client)
         self.nodes[client] = node
 
 
-def read(message: Message) -> Packet | RefusedError:
-    """The answer in a message, or why there is none."""
-    if message.has_error():
-        return SilentError(f"it failed: {message.error.reason}")
-    try:
-        return from_records(message.content)
-    except DataError as error:
-        return RefusedError(str(error))
-
-
-def pauses() -> Iterator[float]:
-    """Seconds to wait between looks, for ever: a tenth of the time waited so far, between 0.2 and 3."""
-    began = time.monotonic()
-    while True:
-        yield min(max(0.2, (time.monotonic() - began) / 10), 3.0)
+def bindings(text: str) -> dict[int, int]:
+    """The setting ``nodes``, "0=1234 1=5678": which node, by the id of its registered key, may be which client."""
+    found: dict[int, int] = {}
+    for part in text.replace(",", " ").split():
+        client, equals, node = part.partition("=")
+        if not (equals and client.isdecimal() and node.isdecimal()):
+            raise ConfigError(f"nodes must be CLIENT=NODE-ID for every client, such as '0=1234 1=5678', not '{part}'")
+        if int(client) in found or int(node) in found.values():
+            raise ConfigError(f"nodes names client {client} or its node twice")
+        found[int(client)] = int(node)
+    return found

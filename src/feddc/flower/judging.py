@@ -1,0 +1,28 @@
+"""The measures of a model on the test set of a federation, as server and sites take them: the same code on both."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from ..data import Federation
+from ..engine import LocalTraining
+from ..engine.executors import InProcess
+from ..engine.local import Job, Start
+
+Measures = dict[str, float]
+"""``samples``, and the mean of every measure over them."""
+
+
+class Judge:
+    """Evaluates models on one test set."""
+
+    def __init__(self, module: nn.Module, federation: Federation) -> None:
+        self._executor = InProcess(Job(module, federation, LocalTraining(), 0, None))
+
+    def measures(self, start: Start) -> Measures:
+        """The measures of this model; empty where there is no test set."""
+        found = self._executor.evaluate(start)
+        if found is None or not found.samples:
+            return {}
+        means = {"accuracy": found.correct / found.samples, "loss": found.loss / found.samples}
+        return {"samples": found.samples, **means}

@@ -1,0 +1,300 @@
+"""A run under way: the round loop of a simulation, with clients that are asked over the network."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from logging import INFO, WARNING, getLogger
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from flwr.app import MessageType
+from flwr.serverapp import Grid
+from torch import nn
+
+from ...algorithms import Algorithm, method_name
+from ...data.federation import sample_weights
+from ...engine import Record, Site
+from ...engine.cohorts import make_cohorts
+from ...engine.local import Start, steps_column
+from ...engine.records import Rejected
+from ...engine.rounds import Sums, nbytes
+from ...errors import DivergedError, RunError
+from ...models import FlatModel, module_with
+from ...options import Sampling
+from ...types import Cohort, Local
+from ..home import flower_home
+from ..judging import Judge, Measures
+from ..packets import Packet
+from ..samples import agree, as_samples
+from ..settings import Settings, method_config, training_config
+from ..states import ModelOnly, as_rows, join_buffers, templates
+from .answers import Answers, Introduction, introduction, measures
+from .asking import Correspondence, RefusedError, SilentError
+from .checkpoint import Checkpoint
+from .members import SETTLE_SECONDS, Members, bindings
+
+PATIENCE = {"refuse": 2.0, "use": 10.0}
+"""So many times the time for an answer, a client is left to its work before it is asked anew."""
+log = getLogger("flwr").log
+
+
+class Coordinator:
+    """A run under way; ``run`` yields a record for each round. Use it as a context manager: it holds a lock."""
+
+    def __init__(
+        self, grid: Grid, algorithm: Algorithm, module: nn.Module, settings: Settings, test: Any = None
+    ) -> None:
+        self.algorithm, self.module, self.settings, self.test = algorithm, module, settings, test
+        self.name = method_name(algorithm)
+        flat = FlatModel(module)
+        self.parameters = flat.params.numel()
+        self.shape = templates(algorithm, flat)
+        sampling = Sampling(settings.participation, settings.cohort_size)
+        self.cohorts = make_cohorts(settings.clients, settings.rounds, sampling)
+        self.members = Members(grid, self.introduce, settings.wait, bindings(settings.nodes))
+        self.questions = Correspondence(grid, settings.answer_within * PATIENCE[settings.late])
+        self.introduced: dict[int, Introduction] = {}
+        self.judge: Judge | None = None
+        folder = Path(settings.folder).expanduser() if settings.folder else flower_home() / "feddc"
+        self.checkpoint = Checkpoint(folder, settings.experiment, setup_of(algorithm, settings, self.parameters))
+        try:
+            self.progress = self.checkpoint.load(self.shape.server, self.shape.buffers)
+        except BaseException:
+            self.checkpoint.close()
+            raise
+
+    def __enter__(self) -> Coordinator:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.checkpoint.close()
+
+    def run(self) -> Iterator[Record]:
+        """The rounds that are left; after the last, another run may continue the experiment."""
+        with self:
+            yield from self._rounds()
+
+    def _rounds(self) -> Iterator[Record]:
+        settings, progress = self.settings, self.progress
+        begun = progress.round > 0
+        where = f"continues after round {progress.round}" if begun else "begins"
+        log(INFO, "feddc: experiment %s with %s %s", progress.id, self.name, where)
+        if progress.round >= settings.rounds:
+            log(INFO, "feddc: all %s rounds were run before: ask for more rounds to continue", settings.rounds)
+            return
+        self.checkpoint.drop_records_after(progress.round)
+        # Everyone is needed once, to agree on a scale and on classes; after that a round goes on without some.
+        needed, settle = (settings.min_answers, min(SETTLE_SECONDS, settings.wait)) if begun else (settings.clients, 0)
+        self.members.gather(range(settings.clients), min(needed, settings.clients), settle)
+        if not begun:
+            everyone = [self.introduced[client] for client in range(settings.clients)]
+            progress.agreed = agree((each.moments for each in everyone), (each.names for each in everyone))
+        if self.test is not None:
+            self.judge = Judge(self.module, as_samples(self.test).tested(progress.agreed))
+        while progress.round < settings.rounds:
+            record = self.step()
+            log(INFO, "feddc: %s", describe(record, settings.rounds))
+            yield record
+        self.checkpoint.finish(module_with(self.module, progress.server.model, progress.buffers), progress)
+
+    def introduce(self, client: int, answer: Packet) -> None:
+        """Take note of a client that says who it is."""
+        if client >= self.settings.clients:
+            known = f"clients are numbered 0 to {self.settings.clients - 1}"
+            raise RefusedError(f"it says that it is client {client}, but {known}")
+        if self.settings.simulation and answer.config.get("simulated") is not True:
+            raise RunError(
+                "this run was to be a simulation (simulation=true), but a real site is connected, and nothing was "
+                "trained: name a connection to a simulation, flwr run APP NAME"
+            )
+        found = introduction(client, answer, self.parameters, self.settings.most_samples)
+        before = self.progress.samples.get(client, found.samples)
+        if before != found.samples:
+            raise RefusedError(f"client {client} has {found.samples} samples, and began this experiment with {before}")
+        self.introduced[client], self.progress.samples[client] = found, found.samples
+
+    def step(self) -> Record:
+        """Run the next round."""
+        began, progress, settings = time.perf_counter(), self.progress, self.settings
+        round = progress.round + 1
+        self.weigh()
+        cohort = self.cohort(round)
+        sent = self.algorithm.broadcast(progress.server)
+        arrays = join_buffers(sent, progress.buffers) | progress.agreed.arrays()
+        asked = [c for c in cohort if self.ask(c, Packet(self.question(round, c), arrays), round)]
+        with Answers(self.checkpoint.folder, progress.id, self.shape) as answers:
+            seconds, dropped, rejected = self.collect(round, asked, answers)
+            used = sorted(answers.updates)
+            if len(used) < min(settings.min_answers, len(cohort)):
+                raise RunError(
+                    f"round {round} has {len(used)} answers that can be used, but min-answers is "
+                    f"{settings.min_answers}; the log says why, and another run tries again"
+                )
+            up = self.add_up(round, answers, used)
+            progress.seen |= {client: answers.updates[client].round for client in used}
+            figures = {client: answers.updates[client].figures for client in used}
+        own, theirs = self.evaluate()
+        down = nbytes(sent) + progress.buffers.nbytes
+        sites = tuple(
+            Site(
+                client,
+                progress.samples[client],
+                theirs.get(client),
+                said.get("update"),
+                said.get("drift"),
+                seconds.get(client),
+                up if client in used else 0,
+                down if client in asked else 0,
+            )
+            for client in sorted(progress.samples)
+            for said in [figures.get(client, {})]
+        )
+        record = Record(
+            round, own.get("accuracy"), own.get("loss"), tuple(used), up * len(used), down * len(asked),
+            time.perf_counter() - began, tuple(rejected), tuple(dropped), sites=sites,
+        )  # fmt: skip
+        self.checkpoint.save(progress, record)
+        return record
+
+    def weigh(self) -> None:
+        """ω_i of every client, and the nominal number of steps, from the samples that they have now."""
+        sizes = np.array([self.progress.samples[client] for client in range(self.settings.clients)], dtype=np.int64)
+        self.weights = sample_weights(sizes)
+        self.nominal = self.settings.training.nominal_steps(sizes)
+        fixed = self.nominal if self.algorithm.fixed_steps else None
+        self.steps = steps_column(sizes, self.settings.training, self.module, fixed)
+
+    def cohort(self, round: int) -> list[int]:
+        """The clients to ask in this round: those drawn that are connected and not at work on an earlier question."""
+        drawn = self.cohorts.draw(self.settings.seed, round).tolist()
+        here = self.members.gather(drawn, min(self.settings.min_answers, len(drawn)))
+        busy = {client: self.questions.busy(client, self.members.nodes[client]) for client in here}
+        for client in drawn:
+            if client not in here:
+                log(WARNING, "feddc: round %s goes on without client %s, which is not connected", round, client)
+            elif busy[client] is not None:
+                log(WARNING, "feddc: client %s is still at work on round %s", client, busy[client])
+        return [client for client in here if busy[client] is None]
+
+    def ask(self, client: int, packet: Packet, round: int, kind: str = MessageType.TRAIN) -> bool:
+        """Send a question; whether it could be sent."""
+        sent = self.questions.ask(client, self.members.nodes[client], packet, round, self.settings.answer_within, kind)
+        if not sent:
+            log(WARNING, "feddc: the question to client %s in round %s could not be sent", client, round)
+        return sent
+
+    def collect(
+        self, round: int, asked: list[int], answers: Answers
+    ) -> tuple[dict[int, float], list[int], list[Rejected]]:
+        """Take answers until all are there or the round's time is over: seconds of each, who is silent, who refused."""
+        seconds: dict[int, float] = {}
+        silent, rejected = set(asked), dict[int, str]()
+        for client, of, answer, took in self.questions.arrivals(round, time.monotonic() + self.settings.answer_within):
+            try:
+                if of != round and self.settings.late == "refuse":
+                    raise SilentError(f"it came too late, in round {round}")
+                update = answers.take(client, of, answer)
+            except RefusedError as reason:
+                log(WARNING, "feddc: the answer of client %s in round %s is not used: %s", client, of, reason)
+                if not isinstance(reason, SilentError):
+                    rejected[client] = str(reason)
+                    silent.discard(client)
+                continue
+            if update.lost:
+                log(WARNING, "feddc: client %s lost its state and began again from zero", client)
+            seconds[client] = took
+            silent.discard(client)
+        for client in sorted(silent):
+            log(WARNING, "feddc: client %s has not answered in round %s", client, round)
+        for client, sentence in answers.outliers(self.progress.norm).items():
+            log(WARNING, "feddc: the answer of client %s in round %s is not used: %s", client, round, sentence)
+            rejected[client] = sentence
+            del answers.updates[client]
+        return seconds, sorted(silent), [Rejected(*each) for each in sorted(rejected.items())]
+
+    def add_up(self, round: int, answers: Answers, used: list[int]) -> int:
+        """Move the server on by the mean of these clients' answers; the bytes of one of them."""
+        progress, sums, training = self.progress, Sums(), self.settings.training
+        for client in used:
+            upload, own = answers.read(client)
+            plan = vars(training.schedule(answers.updates[client].round, self.nominal))
+            weight, local = self.weights[[client]], Local(steps=self.steps[[client]], **plan)
+            sums.add(as_rows(upload), as_rows(own), weight, self.algorithm.weigh(local, weight))
+        means, buffers = sums.means(progress.buffers)
+        plan = vars(training.schedule(round, self.nominal))
+        present = Cohort(participation=len(used) / self.settings.clients, size=len(used), **plan)
+        server = self.algorithm.aggregate(progress.server, means, present)
+        if not torch.isfinite(server.model).all():
+            raise DivergedError(self.name, round)
+        progress.server, progress.buffers, progress.round = server, buffers, round
+        progress.norm = float(np.median([answers.updates[client].norm for client in used]))
+        return nbytes(self.shape.upload) + buffers.nbytes
+
+    def question(self, round: int, client: int) -> dict[str, Any]:
+        """What a client is told beside the model."""
+        return {
+            "ask": "train",
+            "experiment": self.progress.id,
+            "round": round,
+            "seen": self.progress.seen.get(client, 0),
+            "weight": float(self.weights[client]),
+            "steps": self.nominal,
+            "seed": self.settings.seed,
+            "classes": list(self.progress.agreed.classes),
+            **method_config(self.algorithm),
+            **training_config(self.settings.training),
+        }
+
+    def evaluate(self) -> tuple[Measures, dict[int, Measures]]:
+        """The global model on the server's test set and on every connected site's, where it is due."""
+        progress, settings = self.progress, self.settings
+        if progress.round % settings.evaluate_every and progress.round != settings.rounds:
+            return {}, {}
+        found = {}
+        if settings.test_sites:
+            classes = list(progress.agreed.classes)
+            config = {"ask": "evaluate", "experiment": progress.id, "round": progress.round, "classes": classes}
+            arrays = join_buffers(ModelOnly(progress.server.model), progress.buffers) | progress.agreed.arrays()
+            for client, node in self.members.nodes.items():
+                if self.introduced[client].held_out and self.questions.busy(client, node) is None:
+                    self.ask(client, Packet(config, arrays), progress.round, MessageType.EVALUATE)
+            within = time.monotonic() + settings.answer_within
+            for client, of, answer, _ in self.questions.arrivals(progress.round, within, MessageType.EVALUATE):
+                try:
+                    found[client] = measures(client, of, progress.id, answer)
+                except RefusedError as reason:
+                    log(WARNING, "feddc: client %s has not judged the model of round %s: %s", client, of, reason)
+        start = Start(progress.round, progress.server.model, progress.buffers)
+        own = {} if self.judge is None else self.judge.measures(start)
+        return own or mean_measures(found), found
+
+
+def mean_measures(sites: dict[int, Measures]) -> Measures:
+    """The mean over all sites' held-out samples: what a server without a test set knows of its model."""
+    weights = {client: each["samples"] for client, each in sites.items() if each.get("samples")}
+    if not weights:
+        return {}
+    names = set.intersection(*(set(sites[client]) for client in weights))
+    total = sum(weights.values())
+    return {name: sum(sites[c][name] * n for c, n in weights.items()) / total for name in names - {"samples"}}
+
+
+def setup_of(algorithm: Algorithm, settings: Settings, parameters: int) -> dict[str, Any]:
+    """What has to stay the same for an experiment to be continued."""
+    drawn = {key: getattr(settings, key) for key in ("clients", "seed", "participation", "cohort_size")}
+    return {"method": repr(algorithm), **drawn, **asdict(settings.training), "parameters": parameters}
+
+
+def describe(record: Record, rounds: int) -> str:
+    """A round in one line."""
+    accuracy = "" if record.accuracy is None else f"accuracy {record.accuracy:.4f}, "
+    scores = {site.client: site.measures["accuracy"] for site in record.sites if site.measures}
+    worst = min(scores, key=scores.__getitem__) if scores else None
+    spread = "" if worst is None else f"worst site {worst} with {scores[worst]:.4f}, "
+    sent = f"{record.bytes_up / 1e6:.3g} MB up, {record.bytes_down / 1e6:.3g} MB down"
+    who = ", ".join(map(str, record.participants))
+    return f"round {record.round}/{rounds}: {accuracy}{spread}clients {who}, {sent}, {record.seconds:.1f} s"
