@@ -93,6 +93,18 @@ class Sampling:
 
 
 @dataclass(frozen=True)
+class Trust:
+    """What protects the federation from its members, and them from it."""
+
+    robust: str | None = option(None, "updates that are not trusted: norm:1, trimmed-mean:0.2, median, centered-clip:1")
+    attack: str | None = option(None, "poisoned clients, to try it: sign-flip:3, scale, constant, little, labels")
+    privacy: str | None = option(None, "clip and noise: central:clip=1:noise=1.1, distributed, local")
+    epsilon: float | None = option(None, "privacy budget: noise is planned for it, and no run exceeds it")
+    delta: float | None = option(None, "probability with which epsilon may not hold  [default: 1e-5]")
+    secure: str | None = option(None, "updates rounded as secure aggregation needs it: simulated:bits=24:range=8")
+
+
+@dataclass(frozen=True)
 class Compute:
     """Who computes, and where; the result is the same."""
 
@@ -103,7 +115,7 @@ class Compute:
 
 
 @dataclass(frozen=True)
-class Options(Sampling, Compute):
+class Options(Sampling, Compute, Trust):
     """How a federation is simulated, apart from the method, the model, the data, and how clients train."""
 
     seed: int = option(0, "seed of split, initial model, cohorts and batches", "seed")
@@ -127,6 +139,12 @@ class Keywords(TypedDict, total=False):
     participation: float | None
     cohort_size: int | None
     dropout: float
+    robust: str | None
+    attack: str | None
+    privacy: str | None
+    epsilon: float | None
+    delta: float | None
+    secure: str | None
     executor: str
     workers: int | None
     device: str

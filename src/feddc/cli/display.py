@@ -83,6 +83,7 @@ class Display:
             left = (sum(self.plan.values()) - self.done) * (now - self.began) / self.done
             accuracy = "" if record.accuracy is None else f"accuracy {record.accuracy:6.2%}  best {best:6.2%}  "
             accuracy += "" if record.loss is None else f"loss {record.loss:.3f}  "
+            accuracy += "" if record.epsilon is None else f"ε {record.epsilon:.2f}  "
             rate = (record.round - skipped) / max(now - run_began, 1e-9)
             note = f"{accuracy}{rate:.1f} rounds/s  {clock(left)} left"
             room = self.console.width - len(label) - 40 - len(note)  # the bar and the count take 40

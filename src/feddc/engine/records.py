@@ -65,6 +65,8 @@ class Record:
     """How far the clients were from the global model and from each other; None without diagnostics."""
     sites: tuple[Site, ...] = ()
     """The members of a real federation, one by one; a simulation has none."""
+    epsilon: float | None = None
+    """What all rounds so far have cost of the privacy budget; None without noise."""
 
 
 @dataclass(frozen=True, repr=False)

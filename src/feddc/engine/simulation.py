@@ -19,10 +19,11 @@ from ..errors import ConfigError, DivergedError, RunError, check, check_count
 from ..models import FlatModel, module_with
 from ..options import Keywords, LocalTraining, Precision, options_from
 from .callbacks import Callback
-from .cohorts import answering, make_cohorts
+from .cohorts import Bernoulli, answering, make_cohorts
 from .drift import DriftMeter
 from .executors import Vectorised, choose
 from .executors.choose import find_device
+from .guarding import guard_of, poisoned
 from .local import Job, Start, steps_column
 from .precision import check_precision
 from .records import Record, Result
@@ -61,6 +62,12 @@ def simulate(
 
     ``diagnostics`` measures the clients' drift in every round (``Record.drift``). ``callbacks`` are told of the start,
     of every record, and of the end: see ``Callback``.
+
+    ``robust`` says what the server does with updates that it cannot trust ("norm:1", "trimmed-mean:0.2", "median",
+    "centered-clip:1"), and ``attack`` poisons some ("sign-flip:3"). ``privacy`` clips updates and adds noise
+    ("central:clip=1:noise=1.1", "distributed", "local"); ``epsilon`` and ``delta`` are a budget that noise is planned
+    for and that no run exceeds: it ends before, and ``Record.epsilon`` is what was spent. ``secure="simulated"`` rounds
+    updates as secure aggregation needs it. Whatever is done to an update, its client remembers what the server used.
 
     ``precision="bf16"`` is short for that of the training: products in bfloat16, nearly twice as fast where the
     processor has them; a warning says where it does not.
@@ -117,12 +124,18 @@ class Simulation:
         self.nominal = self.training.nominal_steps(federation.sizes)
         initial = FlatModel(model)
         self.weights = federation.weights.to(initial.params.dtype)
+        about = (self.options, algorithm, initial, self.cohorts, len(federation), rounds, self.options.seed)
+        self.guard = guard_of(*about)
+        if self.guard is not None and self.guard.privacy is not None:
+            self.weights = torch.ones_like(self.weights)  # everyone counts the same, so that nobody needs more noise
+        if self.guard is not None and self.guard.central and isinstance(self.cohorts, Bernoulli):
+            self.cohorts = replace(self.cohorts, empty=True)
         self.server = algorithm.init_server(initial.params.clone())
         self.buffers = initial.buffers()
         self.store = ClientStore(algorithm.init_client(self.server.model), len(federation))
         fixed = self.nominal if algorithm.fixed_steps else None
         self.steps = steps_column(federation.sizes, self.training, model, fixed).to(initial.params.dtype)
-        job = Job(model, federation, self.training, self.options.seed, fixed)
+        job = Job(model, poisoned(federation, self.guard), self.training, self.options.seed, fixed)
         self.executor, self.executor_reason = choose(job, rounds, self.cohorts.mean_size, self.options)
         check_precision(self.training.precision, initial.params.dtype, find_device(self.options.device))
         self.callbacks = list(callbacks)
@@ -136,11 +149,17 @@ class Simulation:
             for each in self.callbacks:
                 each.on_start(self)
                 ending.callback(each.on_end)
-            while self.round < self.rounds:
+            while self.round < self.rounds and self.within_budget:
                 record = self.step()
                 for each in self.callbacks:
                     each.on_record(record)
                 yield record
+
+    @property
+    def within_budget(self) -> bool:
+        """Whether another round stays within the privacy budget, if there is one."""
+        budget = None if self.guard is None else self.guard.budget
+        return budget is None or budget.allows(self.round + 1)
 
     def step(self) -> Record:
         """Run the next round."""
@@ -162,17 +181,20 @@ class Simulation:
             self.training.schedule(self.round, self.nominal),
             self.options.on_bad_update,
             meter,
+            self.guard,
         )
         self.server, self.buffers = done.server, done.buffers
         down = done.bytes_down + len(dropped) * (nbytes(self.algorithm.broadcast(done.server)) + done.buffers.nbytes)
-        due = self.round % self.options.evaluate_every == 0 or self.round == self.rounds
+        last = self.round == self.rounds or not self.within_budget
+        due = self.round % self.options.evaluate_every == 0 or last
         accuracy, loss = self.evaluate() if due else (None, None)
         self._between_rounds = True
         seconds = time.perf_counter() - began
         drift = None if meter is None else meter.result()
         moved = (done.bytes_up, down)
         answers = (done.rejected, tuple(dropped))
-        return Record(self.round, accuracy, loss, done.accepted, *moved, seconds, *answers, drift)
+        epsilon = None if self.guard is None else self.guard.spent(self.round)
+        return Record(self.round, accuracy, loss, done.accepted, *moved, seconds, *answers, drift, epsilon=epsilon)
 
     def state(self) -> dict[str, Tensor]:
         """Server and buffers as named tensors. With ``round`` and the rows of ``store`` it is all there is to keep."""
