@@ -79,9 +79,10 @@ def train_client(job: Job, model: FlatModel, client: int, start: Start, correcti
 
 
 def one_row(correction: Correction) -> Correction:
-    """The correction of a client on its own, rows (1, P) as a vector and columns (1, 1) as numbers."""
-    linear, prox, decay = correction
-    return Correction(None if linear is None else linear.reshape(-1), float(prox), float(decay))
+    """The correction of a client on its own, rows (1, P) as vectors and columns (1, 1) as numbers."""
+    linear, prox, decay, scale, start, ahead = correction
+    vectors = [None if each is None else each.reshape(-1) for each in (linear, start, ahead)]
+    return Correction(vectors[0], float(prox), float(decay), float(scale), *vectors[1:])
 
 
 def client_batches(job: Job, round: int, client: int, dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor]]:
@@ -161,24 +162,52 @@ def local_sgd(
     training: LocalTraining,
     lr: float,
 ) -> None:
-    """SGD on the corrected gradient: add ``linear + prox·θ``, clip, add weight decay, step."""
+    """SGD on the corrected gradient, as ``Correction`` has it: combine, clip, add weight decay, step.
+
+    With ``training.sam`` the gradient is taken at θ + ρ ∇L(θ)/‖∇L(θ)‖, of the plain loss on the same batch.
+    """
     params, grads = model.params, model.grads
-    linear, prox = correction.linear, float(correction.prox)
-    shrink = 1 - lr * (training.weight_decay + float(correction.decay))
+    linear, prox, decay, scale, begin, ahead = correction
+    prox, scale, decay = float(prox), float(scale), training.weight_decay + float(decay)
     add_gradient = gradient_of(model, training.precision)
     model.train()
-    one, row = params.new_ones(1), params.unsqueeze(0)
+    if begin is not None:
+        params.add_(begin)
+    if ahead is not None:  # θ + ahead is what is stepped, so that gradients are taken there; the pulls are those of θ
+        params.add_(ahead)
+        linear = ahead * -prox if linear is None else linear - prox * ahead
+    if linear is not None and scale != 1:
+        linear = linear / scale
+    one, row, here = params.new_ones(1), params.unsqueeze(0), params
+    kept, velocity = (torch.zeros_like(params) if each else None for each in (training.sam, training.momentum))
     for x, y in samples:
+        if kept is not None:
+            here = kept.copy_(params)
+            grads.zero_()
+            add_gradient(x, y)
+            params.add_(grads, alpha=training.sam / (float(torch.linalg.vector_norm(grads)) + 1e-7))
         if linear is None:
-            torch.mul(params, prox, out=grads)
+            torch.mul(here, prox / scale, out=grads)
         else:
-            torch.add(linear, params, alpha=prox, out=grads)
+            torch.add(linear, here, alpha=prox / scale, out=grads)
         add_gradient(x, y)
-        rate = lr
+        if kept is not None:
+            params.copy_(kept)
+        share = scale
         if training.clip_norm is not None:
             # The same arithmetic as torch.nn.utils.clip_grad_norm_, folded into the step.
-            rate *= min(1.0, training.clip_norm / (float(torch.linalg.vector_norm(grads)) + 1e-6))
-        row.addr_(one, grads, beta=shrink, alpha=-rate)  # shrink·θ − rate·g in one pass over memory
+            share *= min(1.0, training.clip_norm / (scale * float(torch.linalg.vector_norm(grads)) + 1e-6))
+        if velocity is None:
+            row.addr_(one, grads, beta=1 - lr * decay, alpha=-lr * share)  # in one pass over memory
+            if ahead is not None:
+                params.add_(ahead, alpha=lr * decay)
+        else:
+            velocity.mul_(training.momentum).add_(grads, alpha=share).add_(params, alpha=decay)
+            if ahead is not None:
+                velocity.add_(ahead, alpha=-decay)
+            params.add_(velocity, alpha=-lr)
+    if ahead is not None:
+        params.sub_(ahead)
 
 
 def gradient_of(model: FlatModel, precision: Precision = "float32") -> Callable[[Tensor, Tensor], None]:

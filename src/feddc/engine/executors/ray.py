@@ -207,11 +207,11 @@ class _Trainer:
         return os.getpid()
 
     def train(
-        self, clients: Sequence[int], begin: tuple[Any, ...], corrections: Sequence[tuple[Any, float, float]]
+        self, clients: Sequence[int], begin: tuple[Any, ...], corrections: Sequence[tuple[Any, ...]]
     ) -> tuple[NDArray[Any], ...]:
         start, rows = _start_from(begin), []
-        for client, (linear, prox, decay) in zip(clients, corrections, strict=True):
-            correction = Correction(None if linear is None else _tensor(linear), prox, decay)
+        for client, parts in zip(clients, corrections, strict=True):
+            correction = Correction(*(_tensor(each) if isinstance(each, np.ndarray) else each for each in parts))
             train_client(self.job, self.model, client, start, correction)
             rows.append((self.model.params.clone(), *self.model.buffers()))
         return tuple(torch.stack(column).numpy() for column in zip(*rows, strict=True))
@@ -263,9 +263,9 @@ def _start_from(begin: tuple[Any, ...]) -> Start:
     return Start(round, _tensor(model), Buffers(_tensor(floats), _tensor(ints)))
 
 
-def _plain(correction: Correction) -> tuple[NDArray[np.floating[Any]] | None, float, float]:
-    linear, prox, decay = correction
-    return None if linear is None else linear.numpy(), float(prox), float(decay)
+def _plain(correction: Correction) -> tuple[Any, ...]:
+    """Vectors as arrays, which Ray keeps in its object store."""
+    return tuple(each.numpy() if isinstance(each, Tensor) else each for each in correction)
 
 
 def _tensor(array: NDArray[Any]) -> Tensor:

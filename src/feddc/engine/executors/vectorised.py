@@ -64,27 +64,63 @@ class Vectorised:
         training, device = self.job.training, self.device
         steps = _steps(self.job, start.round, clients)
         order = steps.order
-        linear = None if correction.linear is None else correction.linear.expand(len(order), -1)[order].to(device)
-        prox, decay = (_column(part, len(order))[order].to(device, start.model.dtype) for part in correction[1:])
-        lr = training.lr_in(start.round)
-        shrink = 1 - lr * (training.weight_decay + decay)  # (K, 1)
+        linear, begin, ahead = (
+            None if part is None else part.expand(len(order), -1)[order].to(device)
+            for part in (correction.linear, correction.start, correction.ahead)
+        )
+        prox, decay, scale = (
+            _column(part, len(order))[order].to(device, start.model.dtype)
+            for part in (correction.prox, correction.decay, correction.scale)
+        )
+        lr, decay = training.lr_in(start.round), training.weight_decay + decay
         params = start.model.to(device).repeat(len(clients), 1)  # (K, P)
+        if begin is not None:
+            params += begin
+        if ahead is not None:  # as in local_sgd: θ + ahead is what is stepped
+            params += ahead
+            linear = ahead * -prox if linear is None else linear - prox * ahead
+        scaled = bool((scale != 1).any())
+        if linear is not None and scaled:
+            linear = linear / scale
+        prox = prox / scale
         grads = torch.empty_like(params)
+        kept, velocity = (torch.zeros_like(params) if each else None for each in (training.sam, training.momentum))
         active = 0
         for step, (x, y, share) in enumerate(_batches(self.job, start, clients, steps)):
             if steps.active[step] != active:  # clients with fewer steps are done: θ and g are the rows of the others
                 active = steps.active[step]
                 theta, g = params[:active], grads[:active]
                 add_gradient = self._gradient(theta, g)
-                first, pull, keep = linear if linear is None else linear[:active], prox[:active], shrink[:active]
+                first = None if linear is None else linear[:active]
+                shrink = 1 - lr * decay[:active]  # (k, 1)
+            here = theta
+            if kept is not None:
+                here = kept[:active].copy_(theta)
+                g.zero_()
+                add_gradient(x, y, share)
+                theta.addcmul_(g, training.sam / (torch.linalg.vector_norm(g, dim=1, keepdim=True) + 1e-7))
             if first is None:
-                torch.mul(theta, pull, out=g)
+                torch.mul(here, prox[:active], out=g)
             else:
-                torch.addcmul(first, theta, pull, out=g)
+                torch.addcmul(first, here, prox[:active], out=g)
             add_gradient(x, y, share)
+            if kept is not None:
+                theta.copy_(here)
+            if scaled:
+                g.mul_(scale[:active])
             if training.clip_norm is not None:
                 g.renorm_(2, 0, training.clip_norm)  # every row to at most this norm
-            theta.mul_(keep).sub_(g, alpha=lr)
+            if velocity is None:
+                theta.mul_(shrink).sub_(g, alpha=lr)
+                if ahead is not None:
+                    theta.addcmul_(ahead[:active], lr * decay[:active])
+            else:
+                v = velocity[:active].mul_(training.momentum).add_(g).addcmul_(theta, decay[:active])
+                if ahead is not None:
+                    v.addcmul_(ahead[:active], decay[:active], value=-1)
+                theta.sub_(v, alpha=lr)
+        if ahead is not None:
+            params -= ahead
         back = torch.empty_like(order)
         back[order] = torch.arange(len(order))
         return params.cpu()[back]

@@ -25,6 +25,9 @@ from ..local import Evaluation, Job, Start, train_client
 from .base import evaluate_block
 from .shared import Layout, SharedMemory
 
+VECTORS = ("linear", "start", "ahead")
+"""The parts of a correction that have a row in shared memory."""
+
 
 @dataclass(frozen=True)
 class Task:
@@ -33,10 +36,11 @@ class Task:
     round: int
     row: int = 0
     client: int = 0
-    linear: bool = False
-    """Whether there is a linear part of the correction in shared memory."""
+    vectors: tuple[bool, ...] = (False, False, False)
+    """Which of ``VECTORS`` are in shared memory."""
     prox: float = 0.0
     decay: float = 0.0
+    scale: float = 1.0
     block: tuple[int, int] | None = None
 
 
@@ -71,8 +75,11 @@ class Worker:
             self.model.load(start.model, start.buffers)
             return evaluate_block(self.job, self.model, slice(*task.block))
         k = task.row
-        linear = memory["linear"][k] if task.linear else None
-        train_client(self.job, self.model, task.client, start, Correction(linear, task.prox, task.decay))
+        linear, begin, ahead = (
+            memory[name][k] if there else None for name, there in zip(VECTORS, task.vectors, strict=True)
+        )
+        correction = Correction(linear, task.prox, task.decay, task.scale, begin, ahead)
+        train_client(self.job, self.model, task.client, start, correction)
         memory["params"][k] = self.model.params
         memory["row_floats"][k], memory["row_ints"][k] = self.model.buffers()
         return None

@@ -28,7 +28,7 @@ from ..local import Evaluation, Job, Start, one_row
 from .base import Correct, Parts, Trained, chunk_size, in_parts, part_size, parts, test_blocks, total
 from .pool import Pool
 from .shared import Layout, SharedMemory
-from .worker import Setup, Task
+from .worker import VECTORS, Setup, Task
 
 
 class Workers:
@@ -50,10 +50,13 @@ class Workers:
 
         def tasks() -> Iterator[Task]:
             for row in longest_first:
-                linear, prox, decay = one_row(correct([clients[row]]))
-                if linear is not None:
-                    memory["linear"][row] = linear
-                yield Task(start.round, row, clients[row], linear is not None, float(prox), float(decay))
+                parts = one_row(correct([clients[row]]))._asdict()
+                vectors = {name: parts.pop(name) for name in VECTORS}
+                for name, vector in vectors.items():
+                    if vector is not None:
+                        memory[name][row] = vector
+                there = tuple(vector is not None for vector in vectors.values())
+                yield Task(start.round, row, clients[row], there, **parts)
 
         rows = Trained(memory["params"][:k], Buffers(memory["row_floats"][:k], memory["row_ints"][:k]))
         missing = set(range(k))
@@ -120,7 +123,7 @@ def _layout(job: Job) -> Layout:
         "model": (dtype, (params,)),
         "floats": (dtype, (floats,)),
         "ints": (torch.int64, (ints,)),
-        "linear": (dtype, (rows, params)),
+        **dict.fromkeys(VECTORS, (dtype, (rows, params))),
         "params": (dtype, (rows, params)),
         "row_floats": (dtype, (rows, floats)),
         "row_ints": (torch.int64, (rows, ints)),
