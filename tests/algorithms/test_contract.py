@@ -162,4 +162,4 @@ def test_names_as_people_write_them() -> None:
     shown = [display_name(name) for name in ("fedavg", "scaffold", "feddc", "fedadam")]
     assert shown == ["FedAvg", "SCAFFOLD", "FedDC", "FedAdam"]
     assert [display_name(name).lower() for name in METHODS] == list(METHODS)
-    assert display_name("mine.methods.Mine") == "Mine"
+    assert display_name("mine/methods.py:Mine") == "Mine"
