@@ -2,7 +2,7 @@
 
     python -m benchmarks.trust attacks digits        python -m benchmarks.trust privacy digits
     python -m benchmarks.trust attacks mnist         python -m benchmarks.trust privacy mnist
-    python -m benchmarks.trust secure
+    python -m benchmarks.trust secure                python -m benchmarks.trust attacks digits --split dirichlet:0.3
 
 Every cell is a configuration of `feddc run`; it is kept in --out and not run again. --smoke runs tiny ones.
 """
@@ -30,12 +30,12 @@ ATTACKS = ("none", "sign-flip", "scale", "constant", "little", "labels")
 RULES = ("none", "norm:1", "trimmed-mean:0.3", "median", "centered-clip:1")
 GROUPS: list[tuple[int, int]] = [(3, 1), (10, 3)]  # clients, attackers
 ATTACKED: dict[str, dict[str, Any]] = {
-    "digits": {"data": "digits", "split": "dirichlet:1", "rounds": 20, "model": "fcn:100"},
-    "mnist": {"data": "mnist", "split": "dirichlet:1", "rounds": 10, "epochs": 1, "model": "fcn:100"},
+    "digits": {"data": "digits", "rounds": 20, "model": "fcn:100"},
+    "mnist": {"data": "mnist", "rounds": 10, "epochs": 1, "model": "fcn:100"},
 }
 PRIVATE: dict[str, dict[str, Any]] = {
-    "digits": {"data": "digits", "clients": 200, "split": "iid", "participation": 0.3, "rounds": 50, "model": "linear"},
-    "mnist": {"data": "mnist", "clients": 1000, "split": "dirichlet:1", "participation": 0.1, "rounds": 60},
+    "digits": {"data": "digits", "clients": 200, "participation": 0.3, "rounds": 50, "model": "linear"},
+    "mnist": {"data": "mnist", "clients": 1000, "participation": 0.1, "rounds": 60},
 }
 PRIVATE["mnist"] |= {"model": "linear", "batch_size": 10, "epochs": 2}
 EPSILONS: list[int | None] = [2, 4, 8, None]
@@ -59,12 +59,14 @@ def accuracy(values: Mapping[str, Any], out: Path) -> float:
     return result
 
 
-def attacks(data: str, out: Path, smoke: bool) -> Iterator[str]:
+def attacks(data: str, split: str, out: Path, smoke: bool) -> Iterator[str]:
     """Accuracy in %, a row for each method and attack, a column for each rule."""
-    usual = ATTACKED[data] | {"participation": 1.0, "diagnostics": False} | ({"rounds": 1} if smoke else {})
+    usual = (
+        ATTACKED[data] | {"split": split, "participation": 1.0, "diagnostics": False} | ({"rounds": 1} if smoke else {})
+    )
     some = slice(0, 2) if smoke else slice(None)
     for clients, bad in GROUPS[some]:
-        yield f"\n{bad} attackers of {clients}, {data}\n"
+        yield f"\n{bad} attackers of {clients}, {data}, {split}\n"
         yield "| method | attack | " + " | ".join(RULES[some]) + " |"
         yield "|---|---|" + "---:|" * len(RULES[some])
         for method in METHODS[some]:
@@ -77,9 +79,11 @@ def attacks(data: str, out: Path, smoke: bool) -> Iterator[str]:
                 yield f"| {method.partition(':')[0]} | {attack} | " + " | ".join(cells) + " |"
 
 
-def privacy(data: str, out: Path, smoke: bool) -> Iterator[str]:
+def privacy(data: str, split: str, out: Path, smoke: bool) -> Iterator[str]:
     """Accuracy in %, mean and standard deviation of three seeds, a row for each method, a column for each ε."""
-    usual = PRIVATE[data] | {"diagnostics": False, "evaluate_every": 2} | ({"rounds": 2} if smoke else {})
+    usual = (
+        PRIVATE[data] | {"split": split, "diagnostics": False, "evaluate_every": 2} | ({"rounds": 2} if smoke else {})
+    )
     some, seeds = (slice(0, 1), (0, 1)) if smoke else (slice(None), (0, 1, 2))
     yield "| method | " + " | ".join("∞" if each is None else f"ε = {each}" for each in EPSILONS[some]) + " |"
     yield "|---|" + "---:|" * len(EPSILONS[some])
@@ -92,7 +96,7 @@ def privacy(data: str, out: Path, smoke: bool) -> Iterator[str]:
         yield f"| {method} | " + " | ".join(cells) + " |"
 
 
-def secure(_data: str, _out: Path, smoke: bool) -> Iterator[str]:
+def secure(_data: str, _split: str, _out: Path, smoke: bool) -> Iterator[str]:
     """Seconds and bytes of the four exchanges in one process, with one client that leaves before it sends."""
     yield "| clients | parameters | seconds a client | seconds on the server | bytes up a client | plain bytes up |"
     yield "|---:|---:|---:|---:|---:|---:|"
@@ -137,11 +141,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     tables = {"attacks": attacks, "privacy": privacy, "secure": secure}
     parser.add_argument("table", choices=tables)
     parser.add_argument("data", nargs="?", default="digits", choices=list(ATTACKED))
+    parser.add_argument("--split", default="iid", help="who holds what")
     parser.add_argument("--out", type=Path, default=Path("runs/trust.jsonl"), help="where cells are kept")
     parser.add_argument("--smoke", action="store_true", help="tiny, to see that it runs")
     options = parser.parse_args(arguments)
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    for line in tables[options.table](options.data, options.out, options.smoke):
+    for line in tables[options.table](options.data, options.split, options.out, options.smoke):
         print(line, flush=True)
 
 

@@ -105,5 +105,5 @@ class FedDC:
 
     def _travelled(self, local: Local) -> Column:
         """K_i η: what a gradient was multiplied by in local training, all steps together."""
-        steps = local.steps if self.steps == "own" else torch.full_like(local.steps, local.nominal)
+        steps = local.reach if self.steps == "own" else torch.full_like(local.steps, local.nominal)
         return steps * local.lr
