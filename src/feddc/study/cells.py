@@ -65,7 +65,7 @@ def seconds_a_round(config: Config, simulation: Simulation) -> float:
         began = time.perf_counter()
         deque(executor.train([0], start, lambda _: Correction()), maxlen=0)
         trained = time.perf_counter()
-        executor.evaluate(start)
+        executor.measure(start, simulation.federation.blocks("test"))
         timings.append((trained - began, time.perf_counter() - trained))
     epoch, evaluation = timings[-1]
     work = epoch * config.epochs * simulation.cohorts.mean_size + evaluation / config.evaluate_every

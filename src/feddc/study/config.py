@@ -30,6 +30,8 @@ class Config(LocalTraining, Options):
     clients: int = option(20, "number of clients")
     split_seed: int | None = option(None, "seed of the split, where it is not --seed", "seed")
     model_seed: int | None = option(None, "seed of the initial model, where it is not --seed", "seed")
+    holdout: float = option(0.0, "share of every client's samples to judge the model on, never trained on")
+    validation: float = option(0.0, "share of every client's samples set aside for choosing hyper-parameters")
     model: str = option("fcn", "model and its options, such as fcn:200:200")
     rounds: int = option(100, "number of rounds")
     stop_at: float | None = option(None, "stop once this accuracy is reached", "records")

@@ -48,16 +48,13 @@ class Named:
 
     def federation(self, config: Config) -> Federation:
         """The federation of a configuration."""
-        key = (config.data, config.clients, config.split, config.seed_of("split"))
+        seed = config.seed_of("split")
+        key = (config.data, config.clients, config.split, config.holdout, config.validation, seed)
         if key != self._key or self._federation is None:
             self._federation, self._key = None, key  # let go of the old one before the new one is loaded
-            self._federation = load(
-                config.data,
-                clients=config.clients,
-                split=config.split,
-                seed=config.seed_of("split"),
-                data_dir=self.data_dir,
-            )
+            options: Any = {"clients": config.clients, "split": config.split, "seed": seed}
+            whole = load(config.data, **options, data_dir=self.data_dir)
+            self._federation = whole.hold_out(config.holdout, config.validation, seed=seed)
         return self._federation
 
     def simulation(self, config: Config) -> Simulation:
