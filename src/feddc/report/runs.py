@@ -94,10 +94,16 @@ def of_records(config: Config, records: Sequence[Record], status: Status, **more
     moved = accumulate(record.bytes_up + record.bytes_down for record in records)
     seconds = accumulate(record.seconds for record in records)
     points = tuple(
-        Point(record.round, record.accuracy, record.loss, size, spent)
+        Point(record.round, getattr(record, "value", record.accuracy), record.loss, size, spent)
         for record, size, spent in zip(records, moved, seconds, strict=True)
     )
-    return Run(config, points, status, records=tuple(records), **more)
+    return Run(config, points, status, records=tuple(records), measure=_measure(records), **more)
+
+
+def _measure(records: Sequence[Record]) -> Measure:
+    """What the records are judged by: accuracy, unless they name another score."""
+    score = getattr(records[-1], "score", None) if records else None
+    return ACCURACY if score is None else Measure(score.name, score.higher_is_better, score.percent)
 
 
 def of_outcome(outcome: Outcome) -> Run:
