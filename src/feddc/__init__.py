@@ -20,7 +20,18 @@ if TYPE_CHECKING:
     from .algorithms.scaffold import Scaffold
     from .algorithms.server import SGD, Adagrad, Adam, Yogi
     from .data import Federation, load
-    from .engine import Callback, Drift, LocalTraining, Record, Rejected, Result, Simulation, simulate, train
+    from .engine import (
+        Callback,
+        ClientScores,
+        Drift,
+        LocalTraining,
+        Record,
+        Rejected,
+        Result,
+        Simulation,
+        simulate,
+        train,
+    )
     from .errors import (
         ConfigError,
         DataError,
@@ -33,6 +44,7 @@ if TYPE_CHECKING:
     )
     from .models import make_model
     from .study.trackers import MLflow, TensorBoard
+    from .tasks import Classification, MultiLabel, NextToken, Regression, Score, Segmentation, Task, make_task
     from .types import Cohort, Correction, LocalResult
 
 __version__ = "0.2.0"
@@ -45,7 +57,18 @@ _HOMES = {
     "algorithms.scaffold": ["Scaffold"],
     "algorithms.server": ["SGD", "Adagrad", "Adam", "Yogi"],
     "data": ["Federation", "load"],
-    "engine": ["Callback", "Drift", "LocalTraining", "Record", "Rejected", "Result", "Simulation", "simulate", "train"],
+    "engine": [
+        "Callback",
+        "ClientScores",
+        "Drift",
+        "LocalTraining",
+        "Record",
+        "Rejected",
+        "Result",
+        "Simulation",
+        "simulate",
+        "train",
+    ],
     "errors": [
         "ConfigError",
         "DataError",
@@ -58,6 +81,16 @@ _HOMES = {
     ],
     "study.trackers": ["MLflow", "TensorBoard"],
     "models": ["make_model"],
+    "tasks": [
+        "Classification",
+        "MultiLabel",
+        "NextToken",
+        "Regression",
+        "Score",
+        "Segmentation",
+        "Task",
+        "make_task",
+    ],
     "types": ["Cohort", "Correction", "LocalResult"],
 }
 
@@ -66,6 +99,8 @@ __all__ = [
     "Adagrad",
     "Adam",
     "Callback",
+    "Classification",
+    "ClientScores",
     "Cohort",
     "ConfigError",
     "Correction",
@@ -84,19 +119,26 @@ __all__ = [
     "LocalResult",
     "LocalTraining",
     "MLflow",
+    "MultiLabel",
+    "NextToken",
     "Record",
+    "Regression",
     "Rejected",
     "Result",
     "RunError",
     "Scaffold",
+    "Score",
+    "Segmentation",
     "Simulation",
     "StoppedError",
     "StorageError",
+    "Task",
     "TensorBoard",
     "WorkerError",
     "Yogi",
     "load",
     "make_model",
+    "make_task",
     "simulate",
     "train",
 ]

@@ -7,22 +7,22 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..data import Federation
+from ..data.inputs import Inputs, ready, take, tensors
 from ..errors import DataError
 from ..models import Buffers, FlatModel
-from ..options import LocalTraining, Precision
+from ..options import LocalTraining
 from ..types import Correction, Vector
-from .dense import DenseGradient, HalfDenseGradient, dense_layers
+from .evaluation import evaluate, output_of
+from .gradient import AddGradient, LocalLoss, gradient_of
 from .keys import generator
-from .precision import autocast
 
 
 @dataclass(frozen=True)
@@ -35,19 +35,29 @@ class Job:
     seed: int
     fixed_steps: int | None
     """So many steps for every client, or None for ``epochs`` passes over the client's own data."""
+    local_loss: LocalLoss | None = None
+    """The method's own local loss, where it has one; see ``LocalLoss``."""
+    needs_reference: bool = False
+    """Whether that loss looks at the global model's output."""
 
     @cached_property
     def memory_format(self) -> torch.memory_format:
         """How images lie in memory: convolutions are faster with the channels last, where the model takes that."""
-        sample = self.federation.x[:2]
-        if sample.ndim == 4 and any(isinstance(each, nn.Conv2d) for each in self.module.modules()):
+        x, y = self.federation.first(2)
+        pictures = any(part.ndim == 4 for part in tensors(x))
+        if pictures and any(isinstance(each, nn.Conv2d) for each in self.module.modules()):
             probe = FlatModel(self.module)
             try:
-                evaluate(probe, sample, self.federation.y[:2], torch.channels_last)
+                evaluate(probe, x, y, self.federation.task, torch.channels_last)
             except RuntimeError:  # it has a .view() that the other order does not allow
                 return torch.contiguous_format
             return torch.channels_last
         return torch.contiguous_format
+
+
+def own_loss(algorithm: Any) -> tuple[LocalLoss | None, bool]:
+    """A method's own local loss, if it has one, and whether that looks at the global model's output."""
+    return getattr(algorithm, "local_loss", None), bool(getattr(algorithm, "needs_reference", False))
 
 
 def steps_column(sizes: NDArray[np.int64], training: LocalTraining, module: nn.Module, fixed: int | None) -> Tensor:
@@ -75,7 +85,27 @@ def train_client(job: Job, model: FlatModel, client: int, start: Start, correcti
         # Not torch.manual_seed: without a GPU it keeps a traceback of every call for the day one appears.
         torch.default_generator.manual_seed(int(generator(job.seed, "torch", start.round, client).integers(2**63)))
         samples = client_batches(job, start.round, client, model.params.dtype)
-        local_sgd(model, samples, correction, job.training, job.training.lr_in(start.round))
+        add_gradient = client_gradient(job, model, client, start)
+        local_sgd(model, samples, correction, job.training, job.training.lr_in(start.round), add_gradient)
+
+
+def client_gradient(job: Job, model: FlatModel, client: int, start: Start) -> AddGradient:
+    """What adds the gradient of this client's loss: the task's, or the method's own."""
+    task, own = job.federation.task, job.local_loss
+    if own is None:
+        return gradient_of(model, task, job.training.precision)
+    counts = torch.from_numpy(job.federation.label_counts_of(client))
+    reference = FlatModel(job.module) if job.needs_reference else None
+    if reference is not None:
+        reference.load(start.model, start.buffers)
+        reference.module.eval()
+
+    def loss(x: Inputs, output: Tensor, y: Tensor) -> Tensor:
+        with torch.no_grad():
+            beside = None if reference is None else output_of(reference.module, x)
+        return own(task.losses, output, y, counts, beside).mean()
+
+    return gradient_of(model, task, job.training.precision, loss)
 
 
 def one_row(correction: Correction) -> Correction:
@@ -85,19 +115,19 @@ def one_row(correction: Correction) -> Correction:
     return Correction(vectors[0], float(prox), float(decay), float(scale), *vectors[1:])
 
 
-def client_batches(job: Job, round: int, client: int, dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor]]:
-    """The samples and labels of each step of a client in a round."""
+def client_batches(job: Job, round: int, client: int, dtype: torch.dtype) -> Iterator[tuple[Inputs, Tensor]]:
+    """The samples and targets of each step of a client in a round."""
     x, y = job.federation.client_samples(client)
-    x = x.to(dtype) if x.is_floating_point() else x
+    x = ready(x, dtype)
     augment = augmentation(job, round, client)
     for batch in plan(job, round, client):
-        sample = x.index_select(0, batch)  # faster than x[batch]
+        sample = take(x, batch)
         if augment is not None:
             sample = augment(sample)
-        yield sample.contiguous(memory_format=job.memory_format), y.index_select(0, batch)
+        yield ready(sample, dtype, job.memory_format), y.index_select(0, batch)
 
 
-def augmentation(job: Job, round: int, client: int) -> Callable[[Tensor], Tensor] | None:
+def augmentation(job: Job, round: int, client: int) -> Callable[[Inputs], Inputs] | None:
     """What changes the batches of a client in a round, one after the other, if anything does."""
     augment = job.federation.augment
     if augment is None:
@@ -157,19 +187,20 @@ def _starts(samples: int, batch_size: int | None, smallest: int) -> NDArray[np.i
 @torch.no_grad()
 def local_sgd(
     model: FlatModel,
-    samples: Iterable[tuple[Tensor, Tensor]],
+    samples: Iterable[tuple[Inputs, Tensor]],
     correction: Correction,
     training: LocalTraining,
     lr: float,
+    add_gradient: AddGradient,
 ) -> None:
     """SGD on the corrected gradient, as ``Correction`` has it: combine, clip, add weight decay, step.
 
     With ``training.sam`` the gradient is taken at θ + ρ ∇L(θ)/‖∇L(θ)‖, of the plain loss on the same batch.
+    ``add_gradient(x, y)`` adds ∇L of a batch to ``model.grads``.
     """
     params, grads = model.params, model.grads
     linear, prox, decay, scale, begin, ahead = correction
     prox, scale, decay = float(prox), float(scale), training.weight_decay + float(decay)
-    add_gradient = gradient_of(model, training.precision)
     model.train()
     if begin is not None:
         params.add_(begin)
@@ -208,42 +239,6 @@ def local_sgd(
             params.add_(velocity, alpha=-lr)
     if ahead is not None:
         params.sub_(ahead)
-
-
-def gradient_of(model: FlatModel, precision: Precision = "float32") -> Callable[[Tensor, Tensor], None]:
-    """A function that adds the gradient of the mean cross-entropy of a batch to ``model.grads``."""
-    layers = dense_layers(model.module)
-    if layers is not None:
-        kind = DenseGradient if precision == "float32" else HalfDenseGradient
-        return kind(layers, model.params, model.grads)
-
-    def autograd(x: Tensor, y: Tensor) -> None:
-        with torch.enable_grad():
-            with autocast(precision, x.device):
-                out = model.module(x)
-            torch.autograd.backward(F.cross_entropy(out.to(model.params.dtype), y))
-
-    return autograd
-
-
-class Evaluation(NamedTuple):
-    """Sums over samples, so that parts can be added."""
-
-    correct: int
-    loss: float
-    samples: int
-
-
-@torch.no_grad()
-def evaluate(
-    model: FlatModel, x: Tensor, y: Tensor, memory_format: torch.memory_format = torch.contiguous_format
-) -> Evaluation:
-    """Count right answers and add up the loss of a block of samples."""
-    model.module.eval()
-    x = x.to(model.params.dtype) if x.is_floating_point() else x
-    logits = model.module(x.contiguous(memory_format=memory_format))
-    loss = F.cross_entropy(logits, y, reduction="sum")
-    return Evaluation(int((logits.argmax(dim=1) == y).sum()), float(loss), len(y))
 
 
 def smallest_batch(module: nn.Module) -> int:

@@ -1,11 +1,10 @@
-"""Scores and costs of single clients, where records have them: the sites of a real federation."""
+"""Scores and costs of single clients, where records have them: held-out samples, and sites of a real federation."""
 
 from __future__ import annotations
 
-from statistics import mean, quantiles
 from typing import Any
 
-from ..engine import Record
+from ..engine.records import ClientScores, Record
 from .columns import Column, Entry
 from .lines import Line, Setting
 from .tables import Table
@@ -17,27 +16,34 @@ COLUMNS = {"samples": "samples", "score": "score", "update": "update ‖Δᵢ‖
 }
 
 
-def site_scores(line: Line) -> dict[int, float]:
-    """The score of each client, in the last round of the first seed that has any, in the measure's unit."""
-    for record in reversed(_records(line)):
-        found = {site["client"]: site["score"] for site in _sites(record, line) if site["score"] is not None}
-        if found:
-            return {client: line.measure.shown(value) for client, value in sorted(found.items())}
-    return {}
-
-
 def strips(setting: Setting) -> list[dict[str, Any]]:
-    """For each line whose records score single clients: their scores, the mean, and the mean of the worst tenth."""
+    """For each line whose records score single clients: their scores, the mean, and the mean of the worst tenth.
+
+    Of the first seed, in the last round that was scored there: the global model, and each client's own one.
+    """
     found = []
     for line in setting.lines:
-        scores = site_scores(line)
-        if scores:
-            ranked = sorted(scores.values(), reverse=not line.measure.higher)
-            worst = ranked[: max(1, len(ranked) // 10)]
-            middle = quantiles(ranked, n=4) if len(ranked) > 1 else ranked * 3
-            summary = {"mean": mean(ranked), "worst": mean(worst), "low": middle[0], "high": middle[2]}
-            found.append({"label": line.label, "client": list(scores), "score": list(scores.values()), **summary})
+        for kind, scores in (("", scores_in(line)), (", personal", scores_in(line, "personal"))):
+            if scores is not None:
+                known = {i: line.measure.shown(each) for i, each in enumerate(scores.scores) if each is not None}
+                points = {"client": list(known), "score": [round(each, 4) for each in known.values()]}
+                summary = {"mean": line.measure.shown(scores.mean), "worst": line.measure.shown(scores.worst)}
+                found.append({"label": f"{line.label}{kind}", "line": line.label, **points, **summary})
     return found
+
+
+def scores_in(line: Line, kind: str = "clients") -> ClientScores | None:
+    """The last scores of single clients in the first seed's records, or in what its sites reported."""
+    for record in reversed(_records(line)):
+        found: ClientScores | None = getattr(record, kind) or (_of_sites(record) if kind == "clients" else None)
+        if found is not None:
+            return found
+    return None
+
+
+def _of_sites(record: Record) -> ClientScores | None:
+    known = {site.client: (site.measures or {}).get(record.score.name) for site in record.sites}
+    return ClientScores.of([known.get(i) for i in range(max(known, default=-1) + 1)], record.score)
 
 
 def site_table(line: Line) -> Table | None:
@@ -55,10 +61,9 @@ def site_table(line: Line) -> Table | None:
     names = COLUMNS | {"score": line.measure.title}
     columns = tuple(Column(key, names[key], lambda _: Entry("")) for key in heads)
     rows = tuple(
-        (f"site {client}", tuple(_entry(key, site[key], line) for key in heads))
-        for client, site in sorted(last.items())
+        (str(client), tuple(_entry(key, site[key], line) for key in heads)) for client, site in sorted(last.items())
     )
-    return Table(f"sites-{line.label}", f"Sites: {line.label}", columns, rows)
+    return Table(f"sites-{line.label}", f"Sites: {line.label}", columns, rows, first="site")
 
 
 def _records(line: Line) -> tuple[Record, ...]:

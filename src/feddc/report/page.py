@@ -96,7 +96,7 @@ def _texts(setting: Setting) -> dict[str, Any]:
         "misprints": misprints([setting]),
         "drift": any(record.drift is not None for run in runs for record in run.records),
         "split": series.split(setting),
-        "shared": {key: found[0] for key, found in values.items() if len(set(found)) == 1},
+        "shared": {key: v[0] for key, v in values.items() if len(set(v)) == 1 and v[0] is not None},
         "runs": runs,
         "facts": facts(runs),
         "strips": strips(setting),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
 from ..engine import Record
+from ..engine.records import score_in
 from ..errors import RunError
 from ..study.config import Config, from_toml, seed_key
 from ..study.rundir import read_json, read_records
@@ -81,6 +82,12 @@ class Run:
         found = (p for p in self.points if p.score is not None and self.measure.reached(p.score, target))
         return next(found, None)
 
+    def of_clients(self, part: Literal["mean", "worst"]) -> float | None:
+        """Over single clients, in the last round that scored them: the mean, or the mean of the worst tenth."""
+        found = (record.clients for record in reversed(self.records) if record.clients is not None)
+        scores = next(found, None)
+        return None if scores is None else getattr(scores, part)
+
     @property
     def bound(self) -> int:
         """The rounds within which a target that was not reached is known not to be. A run that diverged never will."""
@@ -94,16 +101,12 @@ def of_records(config: Config, records: Sequence[Record], status: Status, **more
     moved = accumulate(record.bytes_up + record.bytes_down for record in records)
     seconds = accumulate(record.seconds for record in records)
     points = tuple(
-        Point(record.round, getattr(record, "value", record.accuracy), record.loss, size, spent)
+        Point(record.round, record.value, record.loss, size, spent)
         for record, size, spent in zip(records, moved, seconds, strict=True)
     )
-    return Run(config, points, status, records=tuple(records), measure=_measure(records), **more)
-
-
-def _measure(records: Sequence[Record]) -> Measure:
-    """What the records are judged by: accuracy, unless they name another score."""
-    score = getattr(records[-1], "score", None) if records else None
-    return ACCURACY if score is None else Measure(score.name, score.higher_is_better, score.percent)
+    score = score_in(records)
+    measure = Measure(score.name, score.higher_is_better, score.percent)
+    return Run(config, points, status, records=tuple(records), measure=measure, **more)
 
 
 def of_outcome(outcome: Outcome) -> Run:

@@ -24,11 +24,13 @@ from torch import Tensor
 
 import ray
 
+from ...data.federation import Block
 from ...errors import ConfigError, DataError, WorkerError
 from ...models import Buffers, FlatModel
 from ...types import Correction
-from ..local import Evaluation, Job, Start, one_row, train_client
-from .base import Correct, Parts, Trained, evaluate_block, in_parts, test_blocks, total
+from ..evaluation import Evaluation
+from ..local import Job, Start, one_row, train_client
+from .base import Correct, Parts, Trained, evaluate_block, in_parts
 
 CHUNKS = 4
 """So many chunks of clients for each actor: few enough to cost little, enough for the last ones to be short."""
@@ -83,15 +85,14 @@ class RayExecutor:
                 whole[call.rows] = _tensor(part)
         yield from in_parts(Trained(params, Buffers(floats, ints)), start)
 
-    def evaluate(self, start: Start) -> Evaluation | None:
+    def measure(self, start: Start, blocks: Sequence[Block]) -> list[Evaluation]:
         self._open()
         begin, doing = _put(start), f"evaluated the model in round {start.round}"
-        blocks = [(block.start, block.stop) for block in test_blocks(self.job.federation)]
         found = {
             call.args[1]: result
             for call, result in self._run(Call("evaluate", (begin, block), doing) for block in blocks)
         }
-        return total([Evaluation(*found[block]) for block in blocks])
+        return [found[block] for block in blocks]
 
     def close(self) -> None:
         if self._setup and ray.is_initialized():
@@ -107,7 +108,7 @@ class RayExecutor:
             return
         self._owner = _connect(self.address)
         federation = self.job.federation
-        bare = replace(federation, x=federation.x[:0].clone(), y=federation.y[:0].clone(), clients=(), test=None)
+        bare = federation.bare()
         self.count = max(1, min(_cores(), len(federation)))
         self._setup = ray.put(replace(self.job, federation=bare)), ray.put(_arrays(self.job))
         try:
@@ -188,15 +189,8 @@ class _Trainer:
 
     def __init__(self, job: Job, arrays: Arrays) -> None:
         torch.set_num_threads(1)
-        tensors = {name: _tensor(array) for name, array in arrays.items()}
-        federation = replace(
-            job.federation,
-            x=tensors["x"],
-            y=tensors["y"],
-            clients=torch.split(tensors["clients"], tensors["sizes"].tolist()),
-            test=(tensors["test_x"], tensors["test_y"]) if len(tensors["test_y"]) else None,
-        )
-        self.job = replace(job, federation=federation)
+        data = {name: _tensor(array) for name, array in arrays.items()}
+        self.job = replace(job, federation=job.federation.filled(data))
         self.model = FlatModel(job.module)
 
     def ready(self) -> bool:
@@ -216,10 +210,10 @@ class _Trainer:
             rows.append((self.model.params.clone(), *self.model.buffers()))
         return tuple(torch.stack(column).numpy() for column in zip(*rows, strict=True))
 
-    def evaluate(self, begin: tuple[Any, ...], block: tuple[int, int]) -> Evaluation:
+    def evaluate(self, begin: tuple[Any, ...], block: Block) -> Evaluation:
         start = _start_from(begin)
         self.model.load(start.model, start.buffers)
-        return evaluate_block(self.job, self.model, slice(*block))
+        return evaluate_block(self.job, self.model, block)
 
 
 _Actor: Any = ray.remote(num_cpus=1)(_Trainer)
@@ -247,11 +241,7 @@ def _cores() -> int:
 
 def _arrays(job: Job) -> Arrays:
     """The federation's tensors as arrays: Ray maps those into each actor without a copy."""
-    federation = job.federation
-    test = federation.test or (federation.x[:0], federation.y[:0])
-    tensors = {"x": federation.x, "y": federation.y, "clients": torch.cat(list(federation.clients))}
-    tensors |= {"test_x": test[0], "test_y": test[1], "sizes": torch.from_numpy(federation.sizes)}
-    return {name: tensor.numpy() for name, tensor in tensors.items()}
+    return {name: tensor.numpy() for name, tensor in job.federation.named_tensors().items()}
 
 
 def _put(start: Start) -> Any:

@@ -18,20 +18,23 @@ from typing import Any
 
 import torch
 
-from ...data.federation import Clients
+from ...data.federation import Block
 from ...models import Buffers, FlatModel
 from ...types import Correction
-from ..local import Evaluation, Job, Start, train_client
+from ..evaluation import packed
+from ..local import Job, Start, train_client
 from .base import evaluate_block
 from .shared import Layout, SharedMemory
 
+DATA = "data."
+"""What the names of the federation's tensors in shared memory begin with."""
 VECTORS = ("linear", "start", "ahead")
 """The parts of a correction that have a row in shared memory."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """Train client ``client`` with row ``row``, or evaluate block ``block`` of the test set."""
+    """Train client ``client`` with row ``row``, or evaluate on the samples of ``block``."""
 
     round: int
     row: int = 0
@@ -41,7 +44,7 @@ class Task:
     prox: float = 0.0
     decay: float = 0.0
     scale: float = 1.0
-    block: tuple[int, int] | None = None
+    block: Block | None = None
 
 
 @dataclass(frozen=True)
@@ -57,23 +60,17 @@ class Worker:
 
     def __init__(self, setup: Setup, memory: SharedMemory) -> None:
         self.memory = memory
-        test = (memory["test_x"], memory["test_y"])
-        federation = replace(
-            setup.job.federation,
-            x=memory["x"],
-            y=memory["y"],
-            clients=Clients(memory["clients"].numpy(), memory["sizes"].numpy()),
-            test=test if len(test[1]) else None,
-        )
-        self.job = replace(setup.job, federation=federation)
+        data = {name.removeprefix(DATA): memory[name] for name in setup.layout if name.startswith(DATA)}
+        self.job = replace(setup.job, federation=setup.job.federation.filled(data))
         self.model = FlatModel(setup.job.module)
 
-    def do(self, task: Task) -> Evaluation | None:
+    def do(self, task: Task) -> list[Any] | None:
+        """Do one task; what JSON can hold of its result."""
         memory = self.memory
         start = Start(task.round, memory["model"], Buffers(memory["floats"], memory["ints"]))
         if task.block is not None:
             self.model.load(start.model, start.buffers)
-            return evaluate_block(self.job, self.model, slice(*task.block))
+            return packed(evaluate_block(self.job, self.model, Block(*task.block)))
         k = task.row
         linear, begin, ahead = (
             memory[name][k] if there else None for name, there in zip(VECTORS, task.vectors, strict=True)

@@ -22,13 +22,15 @@ from typing import Any
 
 import torch
 
+from ...data.federation import Block
 from ...errors import WorkerError
 from ...models import Buffers, FlatModel
-from ..local import Evaluation, Job, Start, one_row
-from .base import Correct, Parts, Trained, chunk_size, in_parts, part_size, parts, test_blocks, total
+from ..evaluation import Evaluation, unpacked
+from ..local import Job, Start, one_row
+from .base import Correct, Parts, Trained, chunk_size, in_parts, part_size, parts
 from .pool import Pool
 from .shared import Layout, SharedMemory
-from .worker import VECTORS, Setup, Task
+from .worker import DATA, VECTORS, Setup, Task
 
 
 class Workers:
@@ -67,11 +69,11 @@ class Workers:
                 while waiting and missing.isdisjoint(waiting[0][0]):
                     yield waiting.popleft()[1]
 
-    def evaluate(self, start: Start) -> Evaluation | None:
+    def measure(self, start: Start, blocks: Sequence[Block]) -> list[Evaluation]:
         self._load(start)
-        tasks = [Task(start.round, block=(block.start, block.stop)) for block in test_blocks(self.job.federation)]
+        tasks = [Task(start.round, block=block) for block in blocks]
         found = dict(self._run(iter(tasks)))
-        return total([Evaluation(*found[task]) for task in tasks])
+        return [unpacked(found[task]) for task in tasks]
 
     def close(self) -> None:
         if self._pool is not None:
@@ -88,14 +90,8 @@ class Workers:
 
     def _started(self) -> Pool:
         memory = SharedMemory(self._layout)
-        federation = self.job.federation
-        memory["x"].copy_(federation.x)
-        memory["y"].copy_(federation.y)
-        torch.cat(list(federation.clients), out=memory["clients"])
-        memory["sizes"].copy_(torch.from_numpy(federation.sizes))
-        if federation.test is not None:
-            memory["test_x"].copy_(federation.test[0])
-            memory["test_y"].copy_(federation.test[1])
+        for name, tensor in self.job.federation.named_tensors().items():
+            memory[f"{DATA}{name}"].copy_(tensor)
         return Pool(self.count, self._setup, memory)
 
     def _run(self, tasks: Iterator[Task]) -> Generator[tuple[Task, Any], None, None]:
@@ -112,14 +108,8 @@ def _layout(job: Job) -> Layout:
     (params,), dtype = model.params.shape, model.params.dtype
     (floats,), (ints,) = (field.shape for field in model.buffers())
     rows = min(len(federation), chunk_size(model.params.nbytes))
-    test = federation.test or (federation.x[:0], federation.y[:0])
-    return {
-        "x": (federation.x.dtype, tuple(federation.x.shape)),
-        "y": (torch.int64, tuple(federation.y.shape)),
-        "clients": (torch.int64, (int(federation.sizes.sum()),)),
-        "sizes": (torch.int64, (len(federation),)),
-        "test_x": (test[0].dtype, tuple(test[0].shape)),
-        "test_y": (torch.int64, tuple(test[1].shape)),
+    data = {f"{DATA}{name}": (part.dtype, tuple(part.shape)) for name, part in federation.named_tensors().items()}
+    return data | {
         "model": (dtype, (params,)),
         "floats": (dtype, (floats,)),
         "ints": (torch.int64, (ints,)),
@@ -131,8 +121,7 @@ def _layout(job: Job) -> Layout:
 
 
 def _pickled(job: Job, layout: Layout) -> bytes:
-    federation = job.federation
-    bare = replace(federation, x=federation.x[:0].clone(), y=federation.y[:0].clone(), clients=(), test=None)
+    bare = job.federation.bare()
     stream = io.BytesIO()
     try:
         _Pickler(stream).dump(Setup(replace(job, federation=bare), layout))

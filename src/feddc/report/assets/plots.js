@@ -133,7 +133,7 @@ function drawClients() {
   const { strips, lines, measure } = current();
   if (!strips.length) return hide("plot-clients");
   const marks = strips.flatMap((strip, i) => {
-    const line = lines.find((each) => each.label === strip.label);
+    const line = lines.find((each) => each.label === strip.line);
     const spread = strip.client.map((_, j) => i + 0.3 * (((j * 0.618034) % 1) - 0.5));
     return [
       { x: spread, y: strip.score, customdata: strip.client, mode: "markers", type: "scatter", marker: { color: colourOf(line), opacity: 0.6, size: 8 }, hovertemplate: `client %{customdata}: %{y:.2f}<extra>${plain(strip.label)}</extra>` },
