@@ -17,8 +17,9 @@ from typing import Any
 import torch
 
 import feddc
+from feddc.engine.evaluation import Evaluation
 from feddc.engine.executors import Executor, Parts, Workers
-from feddc.engine.local import Evaluation, Start, plan
+from feddc.engine.local import Start, plan
 from feddc.engine.precision import cpu_slowdown
 from feddc.options import Precision
 

@@ -40,7 +40,8 @@ class LocalTraining:
     """How clients train; the defaults are the paper's for image data.
 
     ``batch_size=None`` is the full batch, ``clip_norm=None`` no clipping. Round t (from 1) uses the learning rate
-    lr · lr_decay^(t−1). ``precision="bf16"`` computes products and convolutions in bfloat16, all else in float32.
+    lr · lr_decay^(t−1). ``sam=0.05`` makes steps sharpness-aware, at twice the cost: the gradient is taken at that
+    distance uphill. ``precision="bf16"`` computes products and convolutions in bfloat16, all else in float32.
     """
 
     epochs: int = option(5, "local passes over a client's data")
@@ -49,6 +50,8 @@ class LocalTraining:
     lr_decay: float = option(0.998, "factor on the learning rate after every round")
     weight_decay: float = option(1e-3, "local weight decay")
     clip_norm: float | None = option(10.0, "largest gradient norm, or none for no clipping")
+    momentum: float = option(0.0, "momentum of the local steps, begun anew in every round")
+    sam: float = option(0.0, "radius of sharpness-aware local steps (FedSAM and its kin), or 0 for plain ones")
     precision: Precision = option("float32", "of products in a local step: float32, or bf16 where the processor has it")
 
     def __post_init__(self) -> None:
@@ -60,6 +63,9 @@ class LocalTraining:
         check_number("weight_decay", self.weight_decay, 0)
         if self.clip_norm is not None:
             check_number("clip_norm", self.clip_norm, 0, above=True)
+        check_number("momentum", self.momentum, 0, 1)
+        check(self.momentum < 1, f"momentum must be below 1, not {self.momentum}")
+        check_number("sam", self.sam, 0)
         if self.precision not in typing.get_args(Precision):
             raise unknown("precision", str(self.precision), typing.get_args(Precision))
 
@@ -71,7 +77,7 @@ class LocalTraining:
         """What everyone knows of a round: its number (from 1), K, η and η_t."""
         from .types import Schedule  # brings torch, for which the command line's help should not wait
 
-        return Schedule(round=round, nominal=nominal, lr=self.lr, rate=self.lr_in(round))
+        return Schedule(round=round, nominal=nominal, lr=self.lr, rate=self.lr_in(round), momentum=self.momentum)
 
     def nominal_steps(self, sizes: Any) -> int:
         """K = epochs × ceil(mean samples / batch size), one number for all clients."""

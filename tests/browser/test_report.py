@@ -17,7 +17,7 @@ from feddc.report.runs import collect
 from tests.browser.chromium import PHONE, chromium, missing
 from tests.cli.test_cli import SMALL, feddc
 from tests.report.runs import write_comparison, write_run
-from tests.report.test_page import EVIL
+from tests.report.test_page import EVIL, EVIL_NAME
 
 if TYPE_CHECKING:
     from tests.browser.chromium import Browser
@@ -177,7 +177,7 @@ def test_what_runs_contain_is_shown_and_not_executed(browser: Browser, tmp_path:
     for method in ("feddc", "feddyn"):
         config = write_run(runs / method, method=method) / "config.toml"
         text = config.read_text().replace('data = "digits"', f"data = '{EVIL}'")
-        config.write_text(text.replace('method = "', f'method = "{json.dumps(EVIL)[1:-1]}'))
+        config.write_text(text.replace('method = "', f'method = "{json.dumps(EVIL_NAME)[1:-1]}'))
     browser.open(page(tmp_path / "page.html", runs))
     for tab in ("curves", "tables", "drift", "split", "setup"):
         browser.click(f"#tab-{tab}")

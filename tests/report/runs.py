@@ -51,7 +51,7 @@ def write_run(
         held = size if "fedd" in name else None
         measured = Drift(size, size, held, 0.2 if len(who) > 1 else None) if drift else None
         moved = 1000 * vectors * len(who)
-        records.append(Record(i, accuracy, 2.3 / i, who, moved, moved, 0.01, drift=measured))
+        records.append(Record(i, {"accuracy": accuracy, "loss": 2.3 / i}, who, moved, moved, 0.01, drift=measured))
     text = "".join(json.dumps(dataclasses.asdict(record)) + "\n" for record in records)
     (path / "records.jsonl").write_text(text)
     if done is None:

@@ -17,7 +17,7 @@ from feddc.study.cells import Cell
 
 
 def run(cell: Cell, *accuracies: float) -> Run:
-    records = [Record(i + 1, a, None, (), 600_000, 400_000, 0.5) for i, a in enumerate(accuracies)]
+    records = [Record(i + 1, {"accuracy": a}, (), 600_000, 400_000, 0.5) for i, a in enumerate(accuracies)]
     return of_records(cell.config, records, "finished")
 
 

@@ -41,7 +41,7 @@ def test_a_bound_is_one_that_the_data_supports() -> None:
     assert ratio([(b, a) for a, b in pairs]).text == "<0.4×"
     assert ratio(list(zip(reach(0), reach(0), strict=True))).text == "–"
     whole = ratio(list(zip(reach(30, 20), reach(10, 10), strict=True)))
-    assert (whole.text, whole.mean, whole.n) == ("2.50× ± 0.71", 2.5, 2)
+    assert (whole.text, whole.mean, whole.numbers["n"]) == ("2.50× ± 0.71", 2.5, 2)
 
 
 def test_seeds_that_did_not_get_there_are_named() -> None:

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..engine.growth import GrowthWatch, describe
+from ..engine.records import score_in
 from ..report.units import sparkline
 from .options import Show
 
@@ -61,33 +62,35 @@ class Display:
     def watch(self, label: str, rounds: int) -> Callable[[Record], None]:
         """What to call with every record of that run, which has ``rounds`` rounds at most."""
         self.tasks[label] = self.progress.add_task(label, total=rounds, note="")
-        best, run_began, skipped = 0.0, time.monotonic(), -1
+        run_began, skipped = time.monotonic(), -1
         before, every = self.done, max(1, rounds // 10)
         seen: list[float] = []
         growth: GrowthWatch | None = GrowthWatch()
 
         def on_record(record: Record) -> None:
-            nonlocal best, skipped, growth
+            nonlocal skipped, growth
             if growth is not None and (found := growth.add(record)):
                 self.say(f"{label}: {describe(found)}")
                 growth = None
             if self.as_json:
                 click.echo(json.dumps({"run": label, **asdict(record)}))
-            seen.extend([] if record.accuracy is None else [record.accuracy])
+            seen.extend([] if record.value is None else [record.value])
             if skipped < 0:  # a run that is continued begins at a later round
                 skipped = record.round - 1
                 self.plan[label] = max(1.0, self.plan[label] - skipped)
             self.done = before + min(record.round - skipped, self.plan[label])
-            best = max(best, record.accuracy or 0.0)
             now = time.monotonic()
             left = (sum(self.plan.values()) - self.done) * (now - self.began) / self.done
-            accuracy = "" if record.accuracy is None else f"accuracy {record.accuracy:6.2%}  best {best:6.2%}  "
-            accuracy += "" if record.loss is None else f"loss {record.loss:.3f}  "
-            accuracy += "" if record.epsilon is None else f"ε {record.epsilon:.2f}  "
+            score = record.score
+            shown = "" if record.value is None else f"{score.name} {score.text(record.value):>7}  "
+            shown += "" if record.value is None else f"best {score.text(score.best(seen)):>7}  "
+            shown += "" if record.loss is None or score.name == "loss" else f"loss {record.loss:.3f}  "
+            shown += "" if record.epsilon is None else f"ε {record.epsilon:.2f}  "
             rate = (record.round - skipped) / max(now - run_began, 1e-9)
-            note = f"{accuracy}{rate:.1f} rounds/s  {clock(left)} left"
+            note = f"{shown}{rate:.1f} rounds/s  {clock(left)} left"
             room = self.console.width - len(label) - 40 - len(note)  # the bar and the count take 40
-            curve = "" if room < 10 else "  " + sparkline(seen, 0.0, width=min(room - 2, 24))
+            high = 1.0 if score.percent else max(seen, default=1.0)
+            curve = "" if room < 10 else "  " + sparkline(seen, 0.0, high, width=min(room - 2, 24))
             self.progress.update(self.tasks[label], completed=record.round, note=note + curve)
             if self.progress.disable and record.round % every == 0:
                 self.say(f"{label:<12} round {record.round}/{rounds}  {note}")
@@ -99,7 +102,7 @@ class Display:
         place = list(self.plan).index(label)
         self.done = max(self.done, sum(list(self.plan.values())[: place + 1]))
         summary = outcome.summary()
-        note = "diverged" if outcome.error else f"best {summary['best_accuracy'] or 0:.2%}"
+        note = "diverged" if outcome.error else f"best {score_in(outcome.records).text(summary['best'])}"
         if summary["rejected"]:
             note += f", {summary['rejected']} updates rejected"
         if label in self.tasks:  # else it had ended before

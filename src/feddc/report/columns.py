@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import mean, stdev
 
 from ..paper.known import Known, known
 from ..study.cells import Number
 from .lines import Line, Reach, Setting
-from .ranking import Ranking, best_ranking, moved_ranking, rounds_ranking
+from .ranking import Judge, by_best, by_bytes, by_rounds, rank
 from .stats import spread
 from .units import amount, bound, clock
 
@@ -19,30 +20,32 @@ class Entry:
     """One place of a table: its text, and the numbers behind it for whoever computes with them."""
 
     text: str
-    mean: float | None = None
-    sd: float | None = None
-    n: int | None = None
-    bound: str = ""
-    """'>34' where (some) seeds did not get there, or '>2.5' for a ratio that is known only from one side."""
+    numbers: Mapping[str, float | str] = field(default_factory=dict)
+    """By name: mean, sd and n over seeds; bound, as '>34', where seeds did not get there; low, high, p of a test."""
     bold: bool = False
+
+    @property
+    def mean(self) -> float | None:
+        found = self.numbers.get("mean")
+        return None if found is None else float(found)
 
 
 @dataclass(frozen=True)
 class Column:
-    """What a column shows for a line; ``ranking`` says which line is ahead in it."""
+    """What a column shows for a line; ``judge`` says what lines are compared by in it."""
 
     key: str
     heading: str
     make: Callable[[Line], Entry]
     define: str = ""
     """The definition that its heading leads to."""
-    ranking: Callable[[Sequence[Line]], Ranking | None] | None = None
+    judge: Judge | None = None
     measured: bool = True
 
     def entries(self, lines: Sequence[Line]) -> list[Entry]:
         """One for each line; the first is bold where it is shown to be ahead of all others, and all have ended."""
         found = [self.make(line) if line.ran or not self.measured else Entry("not run") for line in lines]
-        ranking = self.ranking(lines) if self.ranking is not None and _over(lines) else None
+        ranking = rank(lines, self.judge) if self.judge is not None and _over(lines) else None
         if ranking is None or not ranking.claim:
             return found
         return [replace(entry, bold=line is ranking.first) for entry, line in zip(found, lines, strict=True)]
@@ -55,7 +58,7 @@ def best(setting: Setting) -> Column:
         f"best, {measure.unit}" if measure.share else f"best {measure.name}",
         lambda line: _score(line, list(line.best().values())),
         "best",
-        best_ranking,
+        by_best(measure),
     )
 
 
@@ -82,7 +85,7 @@ def rounds_run() -> Column:
     def make(line: Line) -> Entry:
         done = sorted({run.points[-1].round for run in line.ran})
         text = f"{done[0]}–{done[-1]}" if len(done) > 1 else f"{done[0]}"
-        return Entry(text, mean([run.points[-1].round for run in line.ran]))
+        return Entry(text, {"mean": mean(run.points[-1].round for run in line.ran)})
 
     return Column("rounds", "rounds", make)
 
@@ -109,14 +112,14 @@ def rounds_to(target: float, heading: str = "rounds") -> Column:
         least = min((each.rounds for each in found.values() if not each.reached), default=None)
         return _numbers(text, values, "" if least is None else f">{least}")
 
-    return Column("rounds", heading, make, "rounds", lambda lines: rounds_ranking(lines, target))
+    return Column("rounds", heading, make, "rounds", by_rounds(target))
 
 
 def moved_to(target: float, heading: str = "moved") -> Column:
     def make(line: Line) -> Entry:
         return _cost(line, target, [each.moved for each in line.reach(target).values() if each.reached], amount)
 
-    return Column("bytes", heading, make, "moved", lambda lines: moved_ranking(lines, target))
+    return Column("bytes", heading, make, "moved", by_bytes(target))
 
 
 def time_to(target: float) -> Column:
@@ -136,7 +139,7 @@ def speedup(setting: Setting, target: float) -> Column:
         if base is None or not base.ran:
             return Entry("–")
         if base is line:
-            return Entry("1×", 1.0)
+            return Entry("1×", {"mean": 1.0})
         mine, theirs = line.reach(target), base.reach(target)
         if len(mine) < len(line.ran) or len(theirs) < len(base.ran):
             return Entry("not yet")
@@ -153,13 +156,41 @@ def ratio(pairs: Sequence[tuple[Reach, Reach]]) -> Entry:
     whole = all(one.reached for one, _ in pairs), all(two.reached for _, two in pairs)
     if whole == (True, True):
         each = [one.rounds / two.rounds for one, two in pairs]
-        sd = stdev(each) if len(each) > 1 else None
-        return Entry(f"{value:.2f}×" + ("" if sd is None else f" ± {sd:.2f}"), value, sd, len(pairs))
+        several = {"sd": stdev(each)} if len(each) > 1 else {}
+        text = f"{value:.2f}×" + (f" ± {several['sd']:.2f}" if several else "")
+        return Entry(text, {"mean": value, **several, "n": len(pairs)})
     if whole == (False, True):
-        return Entry(f">{bound(value, above=True)}×", n=len(pairs), bound=f">{bound(value, above=True)}")
+        least = f">{bound(value, above=True)}"
+        return Entry(f"{least}×", {"bound": least, "n": len(pairs)})
     if whole == (True, False):
-        return Entry(f"<{bound(value, above=False)}×", n=len(pairs), bound=f"<{bound(value, above=False)}")
+        most = f"<{bound(value, above=False)}"
+        return Entry(f"{most}×", {"bound": most, "n": len(pairs)})
     return Entry("–")
+
+
+def difference(setting: Setting, base: Line, shown: Column) -> Column:
+    """How much a line differs from ``base`` in a column, with the interval of the paired differences over seeds."""
+
+    judge = shown.judge
+    assert judge is not None
+
+    def make(line: Line) -> Entry:
+        if line is base:
+            return Entry("–")
+        if not (line.complete and base.complete):
+            return Entry("not judged")
+        found = judge.compare(line, base)
+        if found is None:
+            return Entry("one seed")
+        scale, digits = (setting.measure.shown(1.0), setting.measure.digits) if shown.key == "best" else (1.0, 1)
+        centre, low, high = (scale * each for each in (found.difference, found.low, found.high))
+        text = f"{centre:+.{digits}f} ({low:+.{digits}f} to {high:+.{digits}f}), p = {found.p:.2g}"
+        numbers = {"mean": centre, "low": low, "high": high, "p": found.p, "n": found.seeds}
+        return Entry(
+            text if found.high < math.inf else f"{centre:+.{digits}f}, no interval", numbers, found.significant
+        )
+
+    return Column(f"{shown.key}-difference", f"{shown.heading} less {base.label}'s", make, "difference")
 
 
 def rounds_text(found: Sequence[Reach], pending: int = 0) -> str:
@@ -207,19 +238,19 @@ def _over_seeds(values: Sequence[float], show: Callable[..., str]) -> Entry:
 
 
 def _numbers(text: str, values: Sequence[float], limit: str = "") -> Entry:
-    if not values:
-        return Entry(text, n=0, bound=limit)
-    return Entry(text, mean(values), stdev(values) if len(values) > 1 else None, len(values), limit)
+    found: dict[str, float | str] = {"mean": mean(values)} if values else {}
+    found |= {"sd": stdev(values)} if len(values) > 1 else {}
+    return Entry(text, {**found, "n": len(values)} | ({"bound": limit} if limit else {}))
 
 
 def _printed(number: Number | None) -> Entry:
     if number is None:
         return Entry("")
-    return Entry(str(number), bound=str(number)) if number.censored else Entry(str(number), number.value)
+    return Entry(str(number), {"bound": str(number)} if number.censored else {"mean": number.value})
 
 
 def _seeds(line: Line) -> Entry:
     done, lost = sum(run.status == "finished" for run in line.runs), sum(r.status == "diverged" for r in line.runs)
     going = sum(run.status == "unfinished" for run in line.runs)
     notes = [f"{count} {word}" for count, word in ((lost, "diverged"), (going, "unfinished")) if count]
-    return Entry(", ".join([str(done), *notes]), n=done)
+    return Entry(", ".join([str(done), *notes]), {"mean": done})

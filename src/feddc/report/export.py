@@ -8,26 +8,76 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from . import series
+from . import latex, series
 from .figures import DRAWINGS, WIDTHS, paper_style
 from .lines import Setting
+from .tables import Table, all_tables, overview
 
 Row: TypeAlias = Sequence[object]
+WIDE = "-wide"
+"""What the names of figures over both columns end in."""
 
 
 def export_figures(settings: Sequence[Setting], folder: Path, formats: Sequence[str]) -> Iterator[Path]:
     """Write the figures of every setting for one and two columns, with their numbers, and name the files."""
     folder.mkdir(parents=True, exist_ok=True)
+    yield from _draw_all(settings, folder, formats)
+    yield from export_numbers(settings, folder)
+
+
+def _draw_all(settings: Sequence[Setting], folder: Path, formats: Sequence[str]) -> Iterator[Path]:
     for setting in settings:
         for name, draw in DRAWINGS.items():
             for columns in WIDTHS:
                 with paper_style():
                     figure = draw(setting, columns)
                     for each in formats if figure is not None else ():
-                        file = folder / f"{stem(setting, settings)}{name}{'-wide' if columns == 2 else ''}.{each}"
+                        file = folder / f"{stem(setting, settings)}{name}{WIDE if columns == 2 else ''}.{each}"
                         figure.savefig(file, dpi=300)  # type: ignore[union-attr]
                         yield file
+
+
+def export_latex(settings: Sequence[Setting], folder: Path) -> Iterator[Path]:
+    """Write every table as LaTeX, every figure as PDF, and ``report.tex``, which shows them all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = list(_all_tables(settings))
+    for name, table in tables:
+        (folder / f"{name}.tex").write_text(latex.tabular(table, name), encoding="utf-8")
+        yield folder / f"{name}.tex"
+    figures = list(_draw_all(settings, folder, ["pdf"]))
+    yield from figures
+    shown = [(figure.stem, figure.stem.endswith(WIDE)) for figure in figures]
+    (folder / "report.tex").write_text(latex.document([name for name, _ in tables], shown), encoding="utf-8")
+    yield folder / "report.tex"
+
+
+def export_csv(settings: Sequence[Setting], folder: Path) -> Iterator[Path]:
+    """Write every number of every table and figure."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, table in _all_tables(settings):
+        yield write_csv(folder / f"table-{name}.csv", table_rows(table))
     yield from export_numbers(settings, folder)
+
+
+def table_rows(table: Table) -> list[Row]:
+    """A table as numbers: for each column what stands behind its text, or the text where that is all there is."""
+    heads, kinds = ["method"], []
+    for i, column in enumerate(table.columns):
+        found = list(dict.fromkeys(kind for _, row in table.rows for kind in row[i].numbers))
+        kinds.append(found)
+        heads += [column.key if kind == "mean" else f"{column.key}_{kind}" for kind in found] or [column.key]
+    rows: list[Row] = [heads]
+    for label, entries in table.rows:
+        pairs = zip(entries, kinds, strict=True)
+        rows.append([label, *(x for e, each in pairs for x in ([e.numbers.get(k, "") for k in each] or [e.text]))])
+    return rows
+
+
+def _all_tables(settings: Sequence[Setting]) -> Iterator[tuple[str, Table]]:
+    for setting in settings:
+        yield from ((f"{stem(setting, settings)}{table.key}", table) for table in all_tables(setting))
+    if len(settings) > 1:
+        yield from ((f"overview-{i}", table) for i, table in enumerate(overview(settings), start=1))
 
 
 def export_numbers(settings: Sequence[Setting], folder: Path) -> Iterator[Path]:

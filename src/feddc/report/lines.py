@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..algorithms import METHODS, display_name
+from ..specs import Spec
 from ..study.config import ROLES, Config
 from .measure import Measure
 from .runs import Point, Repeat, Run
@@ -36,12 +37,12 @@ class Line:
 
     @property
     def name(self) -> str:
-        return self.method.partition(":")[0]
+        return Spec.parse(self.method).name
 
     @property
     def options(self) -> dict[str, str]:
         """The options in the method's text that have a name."""
-        return _options(self.method)
+        return Spec.parse(self.method).options
 
     @property
     def ran(self) -> tuple[Run, ...]:
@@ -184,18 +185,13 @@ def _lines(runs: Sequence[Run]) -> tuple[Line, ...]:
 
 def _labels(methods: Sequence[str]) -> dict[str, str]:
     """Methods as people write them, with the options in which two lines of the same name differ."""
+    found = {method: Spec.parse(method) for method in methods}
     labels = {}
-    for method in methods:
-        name, *parts = method.split(":")
-        twins = [set(each.split(":")[1:]) for each in methods if each.partition(":")[0] == name]
-        apart = [part.replace("alpha=", "α=") for part in parts if not all(part in twin for twin in twins)]
-        labels[method] = " ".join([display_name(name), *apart])
+    for method, spec in found.items():
+        twins = [each.words for each in found.values() if each.name == spec.name]
+        apart = [word.replace("alpha=", "α=") for word in spec.words if not all(word in twin for twin in twins)]
+        labels[method] = " ".join([display_name(spec.name), *apart])
     return labels
-
-
-def _options(method: str) -> dict[str, str]:
-    parts = (part.partition("=") for part in method.split(":")[1:])
-    return {key: value for key, equals, value in parts if equals}
 
 
 def _order(line: Line) -> tuple[int, float]:

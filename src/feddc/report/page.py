@@ -29,7 +29,7 @@ from .lines import Line, Setting, describe
 from .pages import misprints
 from .runs import Run
 from .styles import styles
-from .tables import ablation_table, goals, overview, rounds_table, score_table
+from .tables import ablation_table, all_tables, goals, overview
 
 if TYPE_CHECKING:
     import jinja2
@@ -79,7 +79,7 @@ def _texts(setting: Setting) -> dict[str, Any]:
         "unfinished": sum(run.status == "unfinished" for run in runs),
         "warnings": [f"{run.path}: {found}" for run in runs if (found := _warning(run))],
         "diverged": [str(run.path) for run in runs if run.status == "diverged"],
-        "tables": [score_table(setting), *(rounds_table(setting, goal) for goal in goals(setting))],
+        "tables": [table for table in all_tables(setting) if table.key != "ablation"],
         "ablation": ablation_table(setting),
         "sensitivity": series.sensitivity(setting),
         "misprints": misprints([setting]),

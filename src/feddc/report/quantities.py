@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from . import columns
 from .columns import Column
 from .lines import Line, Setting
-from .ranking import Ranking
+from .ranking import Ranking, rank
 from .stats import TEST, Paired
 from .units import amount
 
@@ -102,8 +102,8 @@ def moved(setting: Setting, lines: Sequence[Line]) -> Quantity | None:
 
 
 def _quantity(lines: Sequence[Line], column: Column, **words: object) -> Quantity | None:
-    assert column.ranking is not None
-    ranking = column.ranking(lines)
+    assert column.judge is not None
+    ranking = rank(lines, column.judge)
     return None if ranking is None else Quantity(column=column, ranking=ranking, **words)  # type: ignore[arg-type]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
 from ..engine import Record
+from ..engine.records import score_in
 from ..errors import RunError
 from ..study.config import Config, from_toml, seed_key
 from ..study.rundir import read_json, read_records
@@ -94,10 +95,12 @@ def of_records(config: Config, records: Sequence[Record], status: Status, **more
     moved = accumulate(record.bytes_up + record.bytes_down for record in records)
     seconds = accumulate(record.seconds for record in records)
     points = tuple(
-        Point(record.round, record.accuracy, record.loss, size, spent)
+        Point(record.round, record.value, record.loss, size, spent)
         for record, size, spent in zip(records, moved, seconds, strict=True)
     )
-    return Run(config, points, status, records=tuple(records), **more)
+    score = score_in(records)
+    measure = Measure(score.name, score.higher_is_better, score.percent)
+    return Run(config, points, status, records=tuple(records), measure=measure, **more)
 
 
 def of_outcome(outcome: Outcome) -> Run:

@@ -38,6 +38,12 @@ def compare_table(setting: Setting) -> Table:
     return _table("compare", "Comparison", setting.lines, shown)
 
 
+def all_tables(setting: Setting) -> list[Table]:
+    """The tables of one setting."""
+    found = [score_table(setting), *(rounds_table(setting, goal) for goal in goals(setting)), difference_table(setting)]
+    return [table for table in (*found, ablation_table(setting)) if table is not None]
+
+
 def goals(setting: Setting) -> tuple[float, ...]:
     """The targets of a setting: the one that was chosen, or its own and those that the paper has for it."""
     if setting.chosen is not None:
@@ -79,6 +85,19 @@ def score_table(setting: Setting) -> Table:
         had, printed = shorter[0].runs[0].config.rounds, of_paper(shorter[0]).budget
         note = f"The paper ran {printed} rounds, these runs had {had}."
     return _table("best", f"Best {setting.measure.name}", setting.lines, shown, note)
+
+
+def difference_table(setting: Setting) -> Table | None:
+    """Every line against FedAvg, or the first one, with intervals; None where there is nothing to compare."""
+    lines = [line for line in setting.lines if line.ran]
+    base = setting.baseline() or (lines[0] if lines else None)
+    if base is None or not base.ran or len(lines) < 2 or max(len(line.runs) for line in lines) < 2:
+        return None
+    judged = [columns.best(setting), columns.rounds_to(setting.target, f"rounds to {setting.goal}")]
+    shown = [columns.difference(setting, base, column) for column in judged]
+    rest = [line for line in lines if line is not base]
+    note = "95 % interval, paired t-test over seeds; bold: the interval leaves out 0."
+    return _table("differences", f"Differences to {base.label}", rest, shown, note)
 
 
 def ablation_table(setting: Setting) -> Table | None:
