@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import torch
@@ -82,6 +84,18 @@ def test_blocks(federation: Federation) -> Iterator[slice]:
 def evaluate_block(job: Job, model: FlatModel, block: slice) -> Evaluation:
     """The loaded model on one block of the test set."""
     return evaluate(model, *job.federation.block(block), job.federation.task, job.memory_format)
+
+
+def moved(job: Job, device: torch.device) -> Job:
+    """The job with module and data on the device, the data in the model's type."""
+    federation = job.federation
+    module = copy.deepcopy(job.module).to(device)
+    kind = FlatModel(module).params.dtype
+    parts = {
+        name: part if name in ("clients", "sizes") else part.to(device, kind if part.is_floating_point() else None)
+        for name, part in federation.named_tensors().items()
+    }
+    return replace(job, module=module, federation=federation.bare().filled(parts))
 
 
 @contextmanager
