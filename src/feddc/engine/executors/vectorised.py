@@ -16,16 +16,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...data.federation import Block
 from ...data.inputs import Inputs, cut, each, ready, take, tensors
 from ...errors import ConfigError, check
 from ...models import Buffers, FlatModel
 from ...types import Correction, Rows
 from ..dense import DenseRows, HalfDenseRows
-from ..evaluation import Evaluation, total
+from ..evaluation import Evaluation
 from ..functional import FunctionalGradient
 from ..gradient import gradient_of, written_out
 from ..local import Job, Start, augmentation, plan
-from .base import Correct, Parts, Trained, evaluate_block, in_parts, moved, one_thread, test_blocks
+from .base import Correct, Parts, Trained, evaluate_block, in_parts, moved, one_thread
 
 GATHER_BYTES = 4 * 2**20
 GROUP = 256  # clients at a time: more of them save no more overhead, and take more memory
@@ -53,11 +54,10 @@ class Vectorised:
         floats, ints = (each.expand(len(clients), -1) for each in start.buffers)  # check_rows: training leaves them
         yield from in_parts(Trained(params, Buffers(floats, ints)), start)
 
-    def evaluate(self, start: Start) -> Evaluation | None:
+    def measure(self, start: Start, blocks: Sequence[Block]) -> list[Evaluation]:
         self.model.load(start.model, start.buffers)
         with one_thread():
-            found = [evaluate_block(self.job, self.model, block) for block in test_blocks(self.job.federation)]
-        return total(found)
+            return [evaluate_block(self.job, self.model, block) for block in blocks]
 
     def close(self) -> None:
         pass
