@@ -26,7 +26,7 @@ from .callbacks import Callback
 from .cohorts import Bernoulli, answering, make_cohorts
 from .drift import DriftMeter
 from .evaluation import output_of
-from .executors import Vectorised, choose
+from .executors import InProcess, Vectorised, choose
 from .executors.choose import find_device
 from .guarding import guard_of, poisoned
 from .judging import Judged, check_judges, judge, personal_scores
@@ -152,10 +152,10 @@ class Simulation:
         self.store = ClientStore(algorithm.init_client(self.server.model), len(federation))
         fixed = self.nominal if algorithm.fixed_steps else None
         self.steps = steps_column(federation.sizes, self.training, model, fixed).to(initial.params.dtype)
-        job = Job(
+        self.job = Job(
             model, poisoned(federation, self.guard), self.training, self.options.seed, fixed, *own_loss(algorithm)
         )
-        self.executor, self.executor_reason = choose(job, rounds, self.cohorts.mean_size, self.options)
+        self.executor, self.executor_reason = choose(self.job, rounds, self.cohorts.mean_size, self.options)
         check_precision(self.training.precision, initial.params.dtype, find_device(self.options.device))
         self.callbacks = list(callbacks)
         self._initial = model
@@ -247,7 +247,10 @@ class Simulation:
     @property
     def arithmetic(self) -> str:
         """Whose rounding this is: simulations with the same word here give the same bits."""
-        return f"vectorised on {self.executor.device}" if isinstance(self.executor, Vectorised) else "plain"
+        for kind, name in ((Vectorised, "vectorised"), (InProcess, "in-process")):
+            if isinstance(self.executor, kind) and self.executor.device is not None:
+                return f"{name} on {self.executor.device}"
+        return "plain"
 
     def module(self) -> nn.Module:
         """A copy of the user's module with the current global weights and buffers."""

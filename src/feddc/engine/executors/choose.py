@@ -20,6 +20,8 @@ from .vectorised import Vectorised
 from .workers import Workers
 
 NAMES = ("auto", "in-process", "ray", "vectorised", "workers")
+CORES = "FEDDC_CORES"
+"""The environment variable with this process's share of the cores, where several run side by side."""
 
 SMALL_STEP = 2e6  # floating-point operations: below this a step is mostly overhead, which rows share
 WORTH_STARTING = 5.0  # seconds: workers take one or two to start
@@ -42,7 +44,8 @@ def choose(job: Job, rounds: int, cohort: float, compute: Compute = Compute()) -
     if name == "ray":
         return _on_ray(job, compute.ray_address)
     if name == "in-process":
-        return Choice(InProcess(job), "in-process, as asked")
+        used = None if place == "cpu" else place
+        return Choice(InProcess(job, used), f"in-process{f' on {place}' if used else ''}, as asked")
     if name == "vectorised":
         return Choice(Vectorised(job, place), f"vectorised on {place}, as asked")
     if name == "workers":
@@ -52,9 +55,7 @@ def choose(job: Job, rounds: int, cohort: float, compute: Compute = Compute()) -
         try:
             return Choice(Vectorised(job, place), f"vectorised, to use the {place} device")
         except ConfigError as error:
-            check(compute.device == "auto", f"device='{place}' cannot be used: {error}")
-            choice = _on_cpu(job, rounds, cohort, workers)
-            return Choice(choice.executor, f"{choice.reason}; {place} is not used: {error}")
+            return Choice(InProcess(job, place), f"in-process on {place}, one client after another: {error}")
     return _on_cpu(job, rounds, cohort, workers)
 
 
@@ -76,7 +77,8 @@ def check_choice(compute: Compute) -> str:
         check_count("workers", workers)
         check(name in ("auto", "workers"), f"workers={workers} does not go with executor='{name}'")
     if device not in ("auto", "cpu"):
-        check(name in ("auto", "vectorised"), f"device='{device}' needs executor='vectorised', not '{name}'")
+        fits = name in ("auto", "in-process", "vectorised")
+        check(fits, f"device='{device}' needs executor='vectorised' or 'in-process'")
     check(ray_address is None or name == "ray", f"ray_address='{ray_address}' needs executor='ray', not '{name}'")
     return find_device(device)
 
@@ -112,8 +114,10 @@ def find_device(name: str) -> str:
 
 
 def usable_cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """How many cores this process may use: all that the system gives it, or its share of them."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    share = os.environ.get(CORES, "")
+    return min(cores, int(share)) if share.isdecimal() and int(share) else cores
 
 
 def step_flops(job: Job) -> float:
