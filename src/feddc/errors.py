@@ -45,12 +45,15 @@ class DivergedError(FedDCError):
 
     exit_code = 1
 
-    def __init__(self, method: str, round: int, client: int | None = None, what: str = "NaN or Inf") -> None:
+    def __init__(
+        self, method: str, round: int, client: int | None = None, what: str = "NaN or Inf", *, alpha: bool = False
+    ) -> None:
+        """``alpha`` says whether the method has one, which could be raised."""
         self.method, self.round, self.client, self.what = method, round, client, what
         who = "the global model" if client is None else f"client {client}"
         super().__init__(
             f"{method} diverged: {who} has {what} in round {round}; "
-            "try a smaller learning rate, a smaller clip norm, or a larger alpha"
+            f"try a smaller learning rate{',' if alpha else ' or'} a smaller clip norm{' or a larger alpha' * alpha}"
         )
 
     @classmethod

@@ -35,3 +35,12 @@ def test_the_generator_decides_and_the_batch_is_not_changed() -> None:
     first, second = (flip_and_crop(batch, np.random.default_rng(1)) for _ in range(2))
     assert torch.equal(first, second)
     assert torch.equal(batch, kept)
+
+
+def test_every_shift_is_drawn() -> None:
+    """An image with one bright pixel shows where the window was."""
+    batch = torch.zeros(4000, 1, 9, 9)
+    batch[:, :, 4, 4] = 1
+    result = flip_and_crop(batch, np.random.default_rng(0))
+    found = {tuple(divmod(int(image.argmax()), 9)) for image in result}
+    assert found == {(row, column) for row in range(9) for column in range(9)}

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import feddc
+from feddc.data.augment import flip_and_crop
 from feddc.data.fetch.catalogue import CATALOGUE
 from feddc.data.formats.cifar import read_cifar10_binary, read_cifar10_pickles
 from feddc.data.formats.tiny_imagenet import read_tiny_imagenet
@@ -65,6 +66,7 @@ def test_cifar10_binary_and_pickles_are_the_same_images(tmp_path: Path) -> None:
     for a, b in zip(one, other, strict=True):
         np.testing.assert_array_equal(a, b)
     first, second = load("cifar10", tmp_path / "a"), load("cifar10", tmp_path / "b")
+    assert first.augment is second.augment is flip_and_crop
     assert first.shape == (3, 32, 32)
     assert len(first.y) == 50
     torch.testing.assert_close(first.x, second.x)

@@ -49,3 +49,12 @@ def test_the_file_has_room_only_for_clients_that_took_part() -> None:
     status = os.fstat(table._file.fileno())
     assert status.st_size == 1000 * 400_000
     assert status.st_blocks * 512 < 3 * 400_000
+
+
+def test_a_disk_without_room_for_a_whole_row_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "IN_MEMORY_BYTES", 0)
+    store = ClientStore(State(torch.arange(3.0), torch.zeros(0)), clients=5)
+    pwrite = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda file, data, at: pwrite(file, bytes(data)[: len(bytes(data)) // 2], at))
+    with pytest.raises(OSError, match="no room for the state of the clients"):
+        store.scatter([2], State(torch.ones(1, 3), torch.zeros(1, 0)))

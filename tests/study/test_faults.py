@@ -331,3 +331,18 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.Monkey
         disk.write_whole(tmp_path / "file", "after")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert (tmp_path / "file").read_text() == "before"
+
+
+def test_one_other_digit_in_a_manifest(tmp_path: Path, whole: Path) -> None:
+    """Still valid JSON, with files whose checksums are right: only the manifest's own checksum tells."""
+    interrupted(config(), tmp_path / "run", 5)
+    newest = max((tmp_path / "run" / "checkpoint").glob("manifest-*.json"))
+    text = newest.read_text()
+    assert '"records": {' in text
+    changed = text.replace('"processor": "', '"processor": "x')
+    assert changed != text
+    newest.write_text(changed)
+    said: list[str] = []
+    run(config(), tmp_path / "run", said=said)
+    assert "its checksum is another" in said[0]
+    assert result(tmp_path / "run") == result(whole)

@@ -73,7 +73,7 @@ def jobs_option(command: Command) -> Command:
 def typed(*without: str) -> str:
     """The present command as it was typed, quoted for a shell, without these options."""
     context = click.get_current_context()
-    words = ["feddc", str(context.info_name)]
+    words = ["feddc", str(context.command.name)]
     for each in context.command.params:
         name = str(each.name)
         if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE or name in without:

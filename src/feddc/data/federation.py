@@ -374,9 +374,15 @@ def _index_array(client: int, indices: Any) -> Indices:
 
 def _materialise(dataset: Any) -> Samples:
     """Read a map-style dataset once, so that training needs no per-sample Python."""
+    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+        raise DataError(
+            f"a dataset must be map-style, with a length and an index: a {type(dataset).__name__} is read with list(…)"
+        )
     if not len(dataset):
         raise DataError("the dataset is empty")
     pairs = [dataset[i] for i in range(len(dataset))]
+    if isinstance(pairs[0], tuple | list) and isinstance(pairs[0][-1], str):
+        _tensor([pairs[0][-1]], "training", "labels")  # refuses it
     try:
         x = torch.stack([torch.as_tensor(np.asarray(sample)) for sample, _ in pairs])
         y = torch.tensor([label for _, label in pairs])

@@ -89,6 +89,8 @@ def csv(
     if classes is not None:
         check_count("classes", classes, 2)
     root = Path(path)
+    if not root.exists():
+        raise DataError(f"there is no file or folder {root}")
     with explained(root):
         files = [root] if root.is_file() else sorted(root.glob("*.csv"))
         train = [file for file in files if root.is_file() or file.stem != TEST]

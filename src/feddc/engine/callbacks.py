@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import inspect
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
+from ..errors import check
 from .records import Record
 
 if TYPE_CHECKING:
@@ -24,3 +27,14 @@ class Callback:
 
     def on_end(self) -> None:
         """After the last round, and also when the run is interrupted or diverges."""
+
+
+def checked_callbacks(given: Any) -> list[Callback]:
+    """The callbacks as a list; refused unless each has the three functions."""
+    wanted = "callbacks must be a list of feddc.Callback objects"
+    check(isinstance(given, Iterable), f"{wanted}, not {given!r}")
+    found = list(given)
+    for each in found:
+        good = not inspect.isclass(each) and all(hasattr(each, name) for name in ("on_start", "on_record", "on_end"))
+        check(good, f"{wanted}, not of {each!r}")
+    return found

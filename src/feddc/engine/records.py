@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from ..errors import FedDCError
+from ..errors import FedDCError, check
 from ..tasks import Score
 from .drift import Drift, short_number
 from .growth import warning
@@ -171,7 +171,7 @@ class Result:
         return warning(self.records)
 
     def rounds_to(self, target: float) -> int | None:
-        """The first round whose score reaches ``target``, or None if none did."""
+        """The first round whose score reaches ``target``, a share such as 0.95 for accuracy; None if none did."""
         return rounds_to(self.records, target)
 
     def bytes_to(self, target: float) -> int | None:
@@ -216,6 +216,8 @@ def best_accuracy(records: Sequence[Record]) -> float | None:
 
 def rounds_to(records: Sequence[Record], target: float) -> int | None:
     """The first round whose score reaches ``target``, in the task's direction."""
+    share = not score_in(records).percent or target <= 1
+    check(share, f"target must be a share, at most 1: {target:g} % is {target / 100:g}")
     return next((r.round for r in records if r.value is not None and r.score.reached(r.value, target)), None)
 
 

@@ -66,7 +66,9 @@ def run_round(
 
     def refuse(bad: Sequence[Rejected]) -> set[int]:
         if bad and on_bad_update == "stop":
-            raise DivergedError(method_name(algorithm), schedule.round, bad[0].client, bad[0].reason)
+            raise DivergedError(
+                method_name(algorithm), schedule.round, bad[0].client, bad[0].reason, alpha=hasattr(algorithm, "alpha")
+            )
         rejected.extend(bad)
         return {each.client for each in bad}
 
@@ -117,7 +119,7 @@ def run_round(
             present = Cohort(participation=number / len(weights), size=round(number), **plan)
             server = algorithm.aggregate(server, means, present)
         if not torch.isfinite(server.model).all():
-            raise DivergedError(method_name(algorithm), schedule.round)
+            raise DivergedError(method_name(algorithm), schedule.round, alpha=hasattr(algorithm, "alpha"))
     return RoundResult(server, buffers, up, down, tuple(accepted), tuple(rejected))
 
 

@@ -22,7 +22,7 @@ from ..models import FlatModel, module_with
 from ..options import Keywords, LocalTraining, Precision, options_from
 from ..tasks import Task, score_of
 from ..types import Correction
-from .callbacks import Callback
+from .callbacks import Callback, checked_callbacks
 from .cohorts import Bernoulli, answering, make_cohorts
 from .drift import DriftMeter
 from .evaluation import output_of
@@ -126,9 +126,8 @@ class Simulation:
         self.score = score_of(federation.task)
         check_judges(federation, self.options)
         self.algorithm, self.federation, self.rounds = algorithm, federation, rounds
-        self.training = training or LocalTraining()
-        if precision is not None:
-            self.training = replace(self.training, precision=precision)
+        training = training or LocalTraining()
+        self._training = training if precision is None else replace(training, precision=precision)
         self.round = 0
         self.cohorts = make_cohorts(len(federation), rounds, self.options, cohorts)
         self.nominal = self.training.nominal_steps(federation.sizes)
@@ -150,7 +149,7 @@ class Simulation:
         )
         self.executor, self.executor_reason = choose(self.job, rounds, self.cohorts.mean_size, self.options)
         check_precision(self.training.precision, initial.params.dtype, find_device(self.options.device))
-        self.callbacks = list(callbacks)
+        self.callbacks = checked_callbacks(callbacks)
         self._initial = model
         self._between_rounds = True
 
@@ -226,7 +225,7 @@ class Simulation:
         start = Start(self.round, self.server.model, self.buffers)
         judged = judge(self.executor, self.federation, start, self.options.evaluate)
         if not math.isfinite(judged.metrics.get("loss", 0.0)):
-            raise DivergedError(method_name(self.algorithm), self.round)
+            raise DivergedError(method_name(self.algorithm), self.round, alpha=hasattr(self.algorithm, "alpha"))
         if not self.options.personal:
             return judged
         own = personal_scores(self.executor, self.federation, self._initial, start, self._correct)
@@ -236,6 +235,15 @@ class Simulation:
         """The corrections of these clients if they trained from the present model."""
         sent, rows = self.algorithm.broadcast(self.server), list(clients)
         return self.algorithm.correct(sent, self.store.gather(clients), self.weights[rows])
+
+    @property
+    def training(self) -> LocalTraining:
+        """How clients train, from the first round to the last."""
+        return self._training
+
+    @training.setter
+    def training(self, _: LocalTraining) -> None:
+        raise ConfigError("a simulation's training is fixed when it is made: make another Simulation")
 
     @property
     def arithmetic(self) -> str:

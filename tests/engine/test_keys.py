@@ -1,0 +1,62 @@
+"""Randomness: every purpose, round and client has a stream of its own, and the engine draws from the right one."""
+
+from __future__ import annotations
+
+import itertools
+import typing
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import feddc
+from feddc.engine import local
+from feddc.engine.keys import _NUMBERS, Purpose, generator
+from feddc.engine.local import Job, augmentation, plan
+from tests.conftest import FAST, make_federation
+
+
+def test_every_part_of_the_key_counts() -> None:
+    purposes = typing.get_args(Purpose)
+    assert set(_NUMBERS) == set(purposes)
+    keys = list(itertools.product((0, 1), purposes, (1, 2), (0, 1)))
+    drawn = {key: tuple(generator(*key).integers(2**63, size=2)) for key in keys}
+    assert len(set(drawn.values())) == len(keys)
+
+
+def test_clients_of_equal_size_take_their_samples_in_different_orders() -> None:
+    job = Job(nn.Linear(6, 3), make_federation([20, 20]), FAST, 0, None)
+    assert plan(job, 1, 0).order.tolist() != plan(job, 1, 1).order.tolist()
+    assert plan(job, 1, 0).order.tolist() != plan(job, 2, 0).order.tolist()
+    assert plan(job, 1, 0).order.tolist() == plan(job, 1, 0).order.tolist()
+
+
+def test_each_purpose_draws_from_its_own_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches, augmentation and torch's own draws of one client in one round."""
+    asked: list[tuple[str, int, int]] = []
+
+    def watched(seed: int, purpose: Purpose, round: int, client: int = 0) -> np.random.Generator:
+        asked.append((purpose, round, client))
+        return generator(seed, purpose, round, client)
+
+    monkeypatch.setattr(local, "generator", watched)
+    federation = replace(make_federation([20, 20]), augment=lambda batch, rng: batch + float(rng.random()))
+    job = Job(nn.Linear(6, 3), federation, FAST, 0, None)
+    changed = augmentation(job, 3, 1)
+    assert changed is not None
+    found = changed(torch.zeros(1))
+    assert isinstance(found, torch.Tensor)
+    assert float(found) == pytest.approx(generator(0, "augment", 3, 1).random())
+    plan(job, 3, 1)
+    assert asked == [("augment", 3, 1), ("batches", 3, 1)]
+
+
+def test_a_seed_decides(federation: feddc.Federation, model: nn.Module) -> None:
+    runs = [
+        feddc.train(feddc.FedAvg(), model, federation, rounds=2, training=FAST, participation=0.5, seed=seed)
+        for seed in (0, 0, 1)
+    ]
+    first, again, other = ([(r.participants, r.metrics) for r in run.records] for run in runs)
+    assert first == again != other
