@@ -13,9 +13,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .algorithms.fedavg import FedAdagrad, FedAdam, FedAvg, FedYogi
+    from .algorithms.adabest import AdaBest
+    from .algorithms.combinations import FedAdagrad, FedAdam, FedExP, FedGamma, FedSAM, FedSpeed, FedYogi, MoFedSAM
+    from .algorithms.fedacg import FedACG
+    from .algorithms.fedavg import FedAvg
+    from .algorithms.fedcm import FedCM
     from .algorithms.feddc import FedDC
     from .algorithms.feddyn import FedDyn
+    from .algorithms.fedinit import FedInit
+    from .algorithms.fedlc import FedLC
+    from .algorithms.fedlesam import FedLESAM
+    from .algorithms.fednova import FedNova
+    from .algorithms.fedntd import FedNTD
     from .algorithms.fedprox import FedProx
     from .algorithms.scaffold import Scaffold
     from .algorithms.server import SGD, Adagrad, Adam, Yogi
@@ -39,9 +48,27 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 _HOMES = {
-    "algorithms.fedavg": ["FedAdagrad", "FedAdam", "FedAvg", "FedYogi"],
+    "algorithms.adabest": ["AdaBest"],
+    "algorithms.combinations": [
+        "FedAdagrad",
+        "FedAdam",
+        "FedExP",
+        "FedGamma",
+        "FedSAM",
+        "FedSpeed",
+        "FedYogi",
+        "MoFedSAM",
+    ],
+    "algorithms.fedacg": ["FedACG"],
+    "algorithms.fedavg": ["FedAvg"],
+    "algorithms.fedcm": ["FedCM"],
     "algorithms.feddc": ["FedDC"],
     "algorithms.feddyn": ["FedDyn"],
+    "algorithms.fedinit": ["FedInit"],
+    "algorithms.fedlc": ["FedLC"],
+    "algorithms.fedlesam": ["FedLESAM"],
+    "algorithms.fednova": ["FedNova"],
+    "algorithms.fedntd": ["FedNTD"],
     "algorithms.fedprox": ["FedProx"],
     "algorithms.scaffold": ["Scaffold"],
     "algorithms.server": ["SGD", "Adagrad", "Adam", "Yogi"],
@@ -74,6 +101,7 @@ _HOMES = {
 
 __all__ = [
     "SGD",
+    "AdaBest",
     "Adagrad",
     "Adam",
     "Callback",
@@ -84,18 +112,30 @@ __all__ = [
     "DataError",
     "DivergedError",
     "Drift",
+    "FedACG",
     "FedAdagrad",
     "FedAdam",
     "FedAvg",
+    "FedCM",
     "FedDC",
     "FedDCError",
     "FedDyn",
+    "FedExP",
+    "FedGamma",
+    "FedInit",
+    "FedLC",
+    "FedLESAM",
+    "FedNTD",
+    "FedNova",
     "FedProx",
+    "FedSAM",
+    "FedSpeed",
     "FedYogi",
     "Federation",
     "LocalResult",
     "LocalTraining",
     "MLflow",
+    "MoFedSAM",
     "MultiLabel",
     "NextToken",
     "Record",
