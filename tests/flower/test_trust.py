@@ -151,6 +151,29 @@ def test_what_sites_clip_and_add_is_what_they_remember(algorithm: Any, privacy: 
     assert all(site.update is None for r in records for site in r.sites)
 
 
+RULES = ["norm:0.8", "trimmed-mean:0.2", "median", "centered-clip:0.8"]
+
+
+@pytest.mark.parametrize("algorithm", [feddc.FedAvg(), *STATEFUL], ids=str)
+@pytest.mark.parametrize("rule", RULES)
+def test_robust_rounds_equal_simulated_ones(algorithm: Any, rule: str, tmp_path: Path) -> None:
+    """Half of the clients a round, so that some are told only rounds later what was used of their update."""
+    run = coordinator(algorithm, tmp_path, robust=rule, rounds=5)
+    records, (_, simulation) = list(run.run()), simulated(algorithm, robust=rule, rounds=5)
+    torch.testing.assert_close(run.progress.server, simulation.server, rtol=1e-4, atol=1e-5)
+    assert any(len(r.participants) < 5 for r in records)
+
+
+def test_what_was_used_is_told_also_after_a_restart_of_the_server(tmp_path: Path) -> None:
+    whole = coordinator(feddc.FedDC(alpha=0.1), tmp_path / "whole", robust="trimmed-mean:0.2", rounds=4)
+    list(whole.run())
+    for rounds in (2, 4):
+        run = coordinator(feddc.FedDC(alpha=0.1), tmp_path / "parts", robust="trimmed-mean:0.2", rounds=rounds)
+        list(run.run())
+    assert torch.equal(run.progress.server.model, whole.progress.server.model)
+    assert len(run.progress.filters) <= 5
+
+
 def test_central_noise_on_flower_is_unpredictable_and_the_budget_ends_the_run(tmp_path: Path) -> None:
     models = []
     for attempt in range(2):
@@ -203,12 +226,13 @@ def test_a_site_demands_more_than_the_server_asks_for(tmp_path: Path) -> None:
         ({"secure": "simulated"}, "on Flower updates are really masked"),
         ({"secure": "masked", "late": "use"}, "late=use is not possible"),
         ({"secure": "masked", "robust": "median"}, "secure hides single updates"),
+        ({"robust": "median", "late": "use"}, "robust compares answers of one round"),
         ({"attack": "sign-flip"}, "attack poisons simulated clients only"),
     ],
 )
 def test_what_does_not_go_together_is_refused(changes: dict[str, Any], why: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=why):
-        coordinator(feddc.FedAvg(), tmp_path, **changes)
+        coordinator(feddc.FedDC(), tmp_path, **changes)
 
 
 def test_a_model_with_buffers_is_refused(tmp_path: Path) -> None:

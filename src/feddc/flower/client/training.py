@@ -26,6 +26,7 @@ from ..settings import NAME, method_from, training_from
 from ..states import ModelOnly, as_rows, as_vectors, from_arrays, join_buffers, split_buffers, templates
 from .guarding import site_guard
 from .memory import ClientMemory
+from .settling import FILTER, filter_from, settle, wait
 
 if TYPE_CHECKING:
     from .masking import Masking
@@ -85,6 +86,8 @@ class TrainingClient:
         sent, buffers = from_arrays(vectors, shape.sent), from_arrays(own, shape.buffers)
 
         memory = ClientMemory(self.folder / experiment / f"client-{self.number}")
+        if (decided := filter_from(config, asked.arrays, self.model.params.numel())) is not None:
+            settle(memory, seen, algorithm, shape, decided)
         state, lost = memory.recall(seen, shape.client)
         weight = torch.tensor([[config["weight"]]], dtype=torch.float32)
         rows = as_rows(state)
@@ -93,7 +96,10 @@ class TrainingClient:
         guard = site_guard(config, self.node, trained)
         local = replace(local, delta=guard.used(local.delta))  # from here on there is only what the server uses
         upload, after = algorithm.upload(sent, rows, local, weight)
-        memory.keep(round, as_vectors(after))
+        if config.get("guard.later"):
+            wait(memory, round, sent, rows, local, weight)
+        else:
+            memory.keep(round, as_vectors(after))
 
         reply: dict[str, Any] = {"experiment": experiment, "round": round, "client": self.number, "lost": lost}
         reply |= {"samples": len(self.samples.y), "seconds": time.perf_counter() - began}
@@ -159,7 +165,7 @@ class TrainingClient:
     def _arrays(self, asked: Packet) -> tuple[Agreed, dict[str, Any], dict[str, Any]]:
         """What was agreed on, and the arrays of the method and of the buffers."""
         agreed = Agreed.from_message(asked.arrays, asked.config.get("classes", ()))
-        rest = {name: array for name, array in asked.arrays.items() if not name.startswith((AGREED, MESSAGE))}
+        rest = {name: array for name, array in asked.arrays.items() if not name.startswith((AGREED, FILTER, MESSAGE))}
         return agreed, *split_buffers(rest)
 
     def _federation(self, agreed: Agreed) -> Federation:

@@ -30,6 +30,7 @@ from ...options import Sampling, Trust
 from ...trust.privacy import Budget
 from ...trust.secure import Masked, Secure
 from ...types import Cohort, Local, Means, Weights
+from ..client.settling import FACTOR, filter_message
 from ..home import flower_home
 from ..judging import Judge, Measures
 from ..packets import Packet
@@ -152,7 +153,7 @@ class Coordinator:
         cohort = self.cohort(round)
         sent = self.algorithm.broadcast(progress.server)
         arrays = join_buffers(sent, progress.buffers) | progress.agreed.arrays()
-        questions = {client: Packet(self.question(round, client), arrays) for client in cohort}
+        questions = {client: Packet(self.question(round, client), arrays | self.decided(client)) for client in cohort}
         taken = self.plain(round, questions) if self.secure is None else self.masked(round, questions, self.secure)
         used, asked, seconds, dropped, rejected, figures, up = taken
         own, theirs = self.evaluate()
@@ -200,6 +201,7 @@ class Coordinator:
                 )
             up = self.add_up(round, answers, used)
             progress.seen |= {client: answers.updates[client].round for client in used}
+            progress.filters = {of: each for of, each in progress.filters.items() if of in progress.seen.values()}
             figures = {client: answers.updates[client].figures for client in used}
         return Taken(used, asked, seconds, dropped, rejected, figures, up)
 
@@ -240,6 +242,10 @@ class Coordinator:
             check(real, "on Flower updates are really masked: secure=masked, with the options of simulated")
             on_time = self.guard.secure is None or self.settings.late == "refuse"
             check(on_time, "secure=masked adds up what is there in time: late=use is not possible with it")
+            check(
+                not self.later or self.settings.late == "refuse",
+                "robust compares answers of one round: use late=refuse",
+            )
 
     def everyone(self, round: int) -> Weights:
         """The weights that the method names, of all clients."""
@@ -307,10 +313,7 @@ class Coordinator:
     def add_up(self, round: int, answers: Answers, used: list[int]) -> int:
         """Move the server on by the mean of these clients' answers; the bytes of one of them."""
         progress, sums, training = self.progress, Sums(), self.settings.training
-        for client in used:
-            upload, own = answers.read(client)
-            if self.guard is not None:
-                upload = upload._replace(delta=self.guard.at_server(upload.delta.unsqueeze(0))[0].squeeze(0))
+        for client, upload, own in self.used_updates(round, answers, used):
             plan = vars(training.schedule(answers.updates[client].round, self.nominal))
             weight, local = self.weights[[client]], Local(steps=self.steps[[client]], **plan)
             sums.add(as_rows(upload), as_rows(own), weight, self.algorithm.weigh(local, weight))
@@ -318,6 +321,33 @@ class Coordinator:
         self.move(round, means, buffers, len(used), sums.size)
         progress.norm = float(np.median([answers.updates[client].norm for client in used]))
         return nbytes(self.shape.upload) + buffers.nbytes
+
+    def used_updates(self, round: int, answers: Answers, used: list[int]) -> Iterator[tuple[int, Any, Any]]:
+        """Of each client, what the server uses of its update, and its buffers."""
+        if self.guard is None or self.guard.robust is None:
+            for client in used:
+                upload, own = answers.read(client)
+                if self.guard is not None:
+                    upload = upload._replace(delta=self.guard.at_server(upload.delta.unsqueeze(0))[0].squeeze(0))
+                yield client, upload, own
+            return
+        everyone = [answers.read(client) for client in used]
+        rows, rule = self.guard.at_server(torch.stack([upload.delta for upload, _ in everyone]))
+        if self.later and rule is not None:
+            for row, client in enumerate(used):
+                told, self.progress.filters[round] = filter_message(rule, row)
+                self.progress.factors[client] = told[FACTOR]
+        for client, delta, (upload, own) in zip(used, rows, everyone, strict=True):
+            yield client, upload._replace(delta=delta), own
+
+    @property
+    def later(self) -> bool:
+        """Whether clients keep state that depends on what a robust rule uses of their updates."""
+        return self.guard is not None and self.guard.robust is not None and bool(self.shape.client)
+
+    def decided(self, client: int) -> dict[str, Any]:
+        """The arrays that tell a client what was used of its last update."""
+        return self.progress.filters.get(self.progress.seen.get(client, 0), {}) if self.later else {}
 
     def move(self, round: int, means: Means, buffers: Buffers, number: float, size: int) -> None:
         """Move the server on by these means of ``size`` clients."""
@@ -345,6 +375,8 @@ class Coordinator:
             **method_config(self.algorithm),
             **training_config(self.settings.training),
             **({} if self.guard is None else self.guard.asked_of_sites()),
+            **({"guard.later": True} if self.later else {}),
+            **({FACTOR: self.progress.factors[client]} if client in self.progress.factors else {}),
         }
 
     def evaluate(self) -> tuple[Measures, dict[int, Measures]]:
