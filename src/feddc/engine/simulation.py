@@ -27,20 +27,20 @@ from .callbacks import Callback
 from .cohorts import Bernoulli, answering, make_cohorts
 from .drift import DriftMeter
 from .evaluation import output_of
-from .executors import Vectorised, choose
+from .executors import InProcess, Vectorised, choose
 from .executors.choose import find_device
 from .guarding import guard_of, keyed, poisoned
 from .judging import Judged, check_judges, judge, personal_scores
 from .local import Job, Start, own_loss, steps_column
 from .precision import check_precision
-from .records import Record, Result
+from .records import Record
 from .rounds import nbytes, run_round
 from .state import filled, named
 from .store import ClientStore
 
 
 class Arguments(Keywords, total=False):
-    """The keyword arguments of ``simulate`` and ``train``."""
+    """The keyword arguments of ``simulate``, ``train`` and ``compare``."""
 
     rounds: Required[int]
     training: LocalTraining | None
@@ -87,13 +87,6 @@ def simulate(
     processor has them; a warning says where it does not.
     """
     return Simulation(algorithm, model, federation, **arguments).run()
-
-
-def train(algorithm: Algorithm, model: nn.Module, federation: Federation, **arguments: Unpack[Arguments]) -> Result:
-    """Run a simulation to its end; the arguments are those of ``simulate``."""
-    simulation = Simulation(algorithm, model, federation, **arguments)
-    records = tuple(simulation.run())
-    return Result(records, simulation.module().eval())
 
 
 class Simulation:
@@ -250,7 +243,10 @@ class Simulation:
     @property
     def arithmetic(self) -> str:
         """Whose rounding this is: simulations with the same word here give the same bits."""
-        return f"vectorised on {self.executor.device}" if isinstance(self.executor, Vectorised) else "plain"
+        for kind, name in ((Vectorised, "vectorised"), (InProcess, "in-process")):
+            if isinstance(self.executor, kind) and self.executor.device is not None:
+                return f"{name} on {self.executor.device}"
+        return "plain"
 
     def module(self) -> nn.Module:
         """A copy of the user's module with the current global weights and buffers."""
