@@ -26,7 +26,7 @@ from ..models import make_model
 from ..options import LocalTraining, Options
 from ..specs import options as options_of
 from .cells import Cell, labels
-from .config import SHORTHANDS, Config
+from .config import FIELDS, SHORTHANDS, Config
 from .runinfo import read_info, status
 from .runner import Outcome, read_outcome
 from .sources import MakeFederation, MakeModel, Objects
@@ -51,7 +51,7 @@ def train(
     """
     seed = arguments.get("seed", 0)
     method = make_method(algorithm) if isinstance(algorithm, str) else algorithm
-    source = Objects({}, model, federation, arguments.get("cohorts"), arguments.get("callbacks", ()))
+    source = Objects({}, model, federation, _more(arguments))
     if out is None:
         simulation = Simulation(method, source.model(seed), source.federation(seed), **arguments)
         records = tuple(simulation.run())
@@ -87,7 +87,7 @@ def compare(
     check("seed" not in arguments, "compare takes seeds=, a list of them, in place of seed=")
     check(len(methods) > 0 and len(seeds) > 0, "compare needs at least one method and one seed")
     check(jobs == 1 or not arguments.get("callbacks"), "callbacks cannot be told of other processes: leave jobs at 1")
-    source = Objects({}, model, federation, arguments.get("cohorts"), arguments.get("callbacks", ()))
+    source = Objects({}, model, federation, _more(arguments))
     made = [make_method(each) if isinstance(each, str) else each for each in methods]
     configs = {seed: [_config(each, source, seed, arguments, target, checkpoint) for each in made] for seed in seeds}
     named = labels(configs[seeds[0]])
@@ -169,6 +169,11 @@ def _result(folder: Path, outcome: Outcome, source: Objects) -> Result:
     if outcome.error is not None:
         return Result(outcome.records, NoModel(str(outcome.error)), outcome.error)
     return Result(outcome.records, _filled(folder, source.model(outcome.config.seed)))
+
+
+def _more(arguments: Arguments) -> dict[str, Any]:
+    """The arguments that a configuration has no place for."""
+    return {key: value for key, value in arguments.items() if key not in (*FIELDS, "training", "precision")}
 
 
 def _config(

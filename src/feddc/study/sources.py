@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -13,7 +13,7 @@ from torch import nn
 
 from ..algorithms import Algorithm, make_method
 from ..data import Federation, load
-from ..engine import Callback, Simulation
+from ..engine import Simulation
 from ..errors import ConfigError, RunError
 from ..models import make_model
 from .config import Config
@@ -88,11 +88,11 @@ class Objects:
         methods: dict[str, Algorithm],
         model: nn.Module | str | MakeModel,
         federation: Federation | MakeFederation,
-        cohorts: Any = None,
-        callbacks: Sequence[Callback] = (),
+        more: Mapping[str, Any],
     ) -> None:
+        """``more`` are arguments of the simulation that a configuration has no place for: masks, callbacks."""
         self.methods, self._model, self._federation = methods, model, federation
-        self.cohorts, self.callbacks = cohorts, callbacks
+        self.more = more
         self._kept: tuple[int, Federation] | None = None
 
     def federation(self, seed: int) -> Federation:
@@ -112,7 +112,7 @@ class Objects:
 
     def simulation(self, config: Config) -> Simulation:
         arguments: Any = {"rounds": config.rounds, "training": config.training, **config.options}
-        arguments |= {"cohorts": self.cohorts, "callbacks": self.callbacks}
+        arguments |= self.more
         model, federation = self.model(config.seed), self.federation(config.seed)
         return Simulation(self.method(config), model, federation, **arguments)
 
@@ -125,7 +125,7 @@ class Objects:
             "method": fingerprint(self.method(config)),
             "model": fingerprint([repr(model), model.state_dict()]),
             "data": fingerprint(self.federation(config.seed)),
-            "cohorts": fingerprint(self.cohorts),
+            **{key: fingerprint(value) for key, value in self.more.items() if key != "callbacks" and value is not None},
         }
 
 
@@ -163,6 +163,6 @@ def refuse_other(path: Path, then: Mapping[str, str], now: Mapping[str, str]) ->
         raise RunError(
             f"{path} was begun from Python, with objects of its own: make the same call again to continue it"
         )
-    for what in now:
-        if then.get(what) != now[what]:
+    for what in (*now, *then):
+        if then.get(what) != now.get(what):
             raise ConfigError(f"{path} holds a run with another {what}: choose another out, or remove it")
