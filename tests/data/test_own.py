@@ -172,5 +172,5 @@ def test_files_that_are_no_tables(tmp_path: Path) -> None:
     (tmp_path / "a.csv").unlink()
     with pytest.raises(feddc.DataError, match="has no CSV files"):
         from_csv(tmp_path, label="y")
-    with pytest.raises(feddc.DataError, match="has no CSV files"):
+    with pytest.raises(feddc.DataError, match="there is no file or folder"):
         from_csv(tmp_path / "nowhere", label="y")
