@@ -4,6 +4,7 @@
 # make docs   sets up .venv and builds the documentation into site/
 # make release  sets up .venv, builds wheel and sdist, and tries them in a fresh environment with the lowest versions
 # make torture  sets up .venv and kills, damages and misuses runs for about half an hour: docs/reliability.md
+# make mutants  sets up .venv, makes small mistakes in a copy of the package and sees whether the tests notice
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -28,6 +29,9 @@ release: $(VENV)/dev
 
 torture: $(VENV)/dev
 	$(BIN)/python -m tests.torture --runs 72 --kills 6 --inputs 5000 --damaged 1000 --cost
+
+mutants: $(VENV)/dev
+	$(BIN)/python -m tests.mutants
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .
