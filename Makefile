@@ -9,7 +9,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test bench docs release torture lint clean
+.PHONY: demo test bench docs release torture mutants lint clean
 
 demo: $(VENV)/installed
 	$(BIN)/feddc compare

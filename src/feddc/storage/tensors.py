@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,23 +10,14 @@ from safetensors.torch import save
 from torch import Tensor
 
 from ..errors import RunError
+from .atomic import write_whole
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, str]) -> None:
     """Write tensors and a few words about them; after a crash the file is the old one or the new one."""
     # Clones, as safetensors refuses tensors that share memory, such as tied weights.
     data = save({name: tensor.contiguous().clone() for name, tensor in tensors.items()}, dict(about))
-    part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # the new name survives a power cut, too
-    finally:
-        os.close(folder)
+    write_whole(path, data)
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
