@@ -23,6 +23,7 @@ from ..types import Correction, Vector
 from .evaluation import evaluate, output_of
 from .gradient import AddGradient, LocalLoss, gradient_of
 from .keys import generator
+from .optimizers import local_optimizer
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,8 @@ def steps_column(sizes: NDArray[np.int64], training: LocalTraining, module: nn.M
     known, place = np.unique(sizes, return_inverse=True)
     smallest = smallest_batch(module)
     steps = [
-        [fixed or training.epochs * len(_starts(int(samples), training.batch_size, smallest))] for samples in known
+        [fixed or training.steps or training.epochs * len(_starts(int(samples), training.batch_size, smallest))]
+        for samples in known
     ]
     return torch.tensor(steps, dtype=torch.get_default_dtype())[torch.from_numpy(place)]
 
@@ -170,7 +172,7 @@ def batches(
     if samples < smallest:
         raise DataError("a client has one sample, and a model with BatchNorm needs at least two to train on")
     starts = _starts(samples, training.batch_size, smallest)
-    steps = training.epochs * len(starts) if steps is None else steps
+    steps = (training.steps or training.epochs * len(starts)) if steps is None else steps
     passes = math.ceil(steps / len(starts))
     orders = [np.arange(samples) if len(starts) == 1 else rng.permutation(samples) for _ in range(passes)]
     bounds = np.append((starts + samples * np.arange(passes)[:, None]).ravel(), passes * samples)
@@ -193,7 +195,7 @@ def local_sgd(
     lr: float,
     add_gradient: AddGradient,
 ) -> None:
-    """SGD on the corrected gradient, as ``Correction`` has it: combine, clip, add weight decay, step.
+    """Steps on the corrected gradient, as ``Correction`` has it: combine, clip, add weight decay, step.
 
     With ``training.sam`` the gradient is taken at θ + ρ ∇L(θ)/‖∇L(θ)‖, of the plain loss on the same batch.
     ``add_gradient(x, y)`` adds ∇L of a batch to ``model.grads``.
@@ -211,6 +213,7 @@ def local_sgd(
         linear = linear / scale
     one, row, here = params.new_ones(1), params.unsqueeze(0), params
     kept, velocity = (torch.zeros_like(params) if each else None for each in (training.sam, training.momentum))
+    optimizer = local_optimizer(training, params)
     for x, y in samples:
         if kept is not None:
             here = kept.copy_(params)
@@ -228,7 +231,9 @@ def local_sgd(
         if training.clip_norm is not None:
             # The same arithmetic as torch.nn.utils.clip_grad_norm_, folded into the step.
             share *= min(1.0, training.clip_norm / (scale * float(torch.linalg.vector_norm(grads)) + 1e-6))
-        if velocity is None:
+        if optimizer is not None:
+            optimizer.step(params, grads.mul_(share), params if ahead is None else params - ahead, decay, lr)
+        elif velocity is None:
             row.addr_(one, grads, beta=1 - lr * decay, alpha=-lr * share)  # in one pass over memory
             if ahead is not None:
                 params.add_(ahead, alpha=lr * decay)

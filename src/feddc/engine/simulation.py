@@ -31,6 +31,7 @@ from .executors.choose import find_device
 from .guarding import guard_of, poisoned
 from .judging import Judged, check_judges, judge, personal_scores
 from .local import Job, Start, own_loss, steps_column
+from .optimizers import check_optimizer
 from .precision import check_precision
 from .records import Record, Result
 from .rounds import nbytes, run_round
@@ -132,6 +133,7 @@ class Simulation:
         check_fits(model, federation)
         self.score = score_of(federation.task)
         check_judges(federation, self.options)
+        check_optimizer(algorithm, training or LocalTraining())
         self.algorithm, self.federation, self.rounds = algorithm, federation, rounds
         self.training = training or LocalTraining()
         if precision is not None:
