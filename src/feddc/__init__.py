@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     )
     from .models import make_model
     from .study.trackers import MLflow, TensorBoard
+    from .study.trained import TrainedModel, load_model
     from .tasks import Classification, MultiLabel, NextToken, Regression, Score, Segmentation, Task, make_task
     from .types import Cohort, Correction, LocalResult
 
@@ -80,6 +81,7 @@ _HOMES = {
         "WorkerError",
     ],
     "study.trackers": ["MLflow", "TensorBoard"],
+    "study.trained": ["TrainedModel", "load_model"],
     "models": ["make_model"],
     "tasks": [
         "Classification",
@@ -134,9 +136,11 @@ __all__ = [
     "StorageError",
     "Task",
     "TensorBoard",
+    "TrainedModel",
     "WorkerError",
     "Yogi",
     "load",
+    "load_model",
     "make_model",
     "make_task",
     "simulate",

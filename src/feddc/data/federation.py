@@ -16,6 +16,7 @@ from ..tasks import Classification, NextToken, Segmentation, Task, as_task
 from .inputs import Inputs, cut, each, shapes, take, tensors
 from .lazy import TARGET, Datasets, known_classes, same_twice
 from .partition import Indices, check_indices, split_indices, strata
+from .preparation import Preparation
 
 Samples: TypeAlias = tuple[Inputs, Tensor]
 Augment: TypeAlias = Callable[[Any, np.random.Generator], Any]
@@ -91,6 +92,8 @@ class Federation:
     """The rows that each client keeps for judging the model and never trains on; None without any."""
     validation: Tensor | None = None
     """The rows that are set aside for choosing hyper-parameters; None without any."""
+    preparation: Preparation | None = None
+    """What was done to the samples, so that it can be done to new ones; None where nothing is known."""
     lazy: Lazy | None = None
     """Where samples are read while training; ``x`` and ``y`` are then empty."""
 
