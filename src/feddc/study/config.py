@@ -35,9 +35,7 @@ class Config(LocalTraining, Options):
     model: str = option("fcn", "model and its options, such as fcn:200:200")
     rounds: int = option(100, "number of rounds")
     stop_at: float | None = option(None, "stop once this score is reached", "records")
-    target: float = option(
-        0.95, "score that 'rounds to target' asks for: an accuracy of 0.95, or what the task is scored by", "run"
-    )
+    target: float = option(0.95, "score that 'rounds to target' asks for: for an accuracy, a share of 1", "run")
     checkpoint: str = option("auto", "how often: every 10 (rounds), 5min, off, or auto: at most 2 % of the time", "run")
 
     def __post_init__(self) -> None:
