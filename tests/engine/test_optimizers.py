@@ -80,8 +80,8 @@ def test_a_variate_assumes_sgd(method: Any, model: nn.Module) -> None:
     ],
 )
 def test_options_that_do_not_go_together(options: dict[str, Any], sentence: str, model: nn.Module) -> None:
+    training = feddc.LocalTraining(**options)
     with pytest.raises(feddc.ConfigError, match=sentence):
-        training = feddc.LocalTraining(**options)
         feddc.train(feddc.FedAvg(), model, make_federation([9]), rounds=1, training=training)
 
 

@@ -96,6 +96,8 @@ class Federation:
     """What was done to the samples, so that it can be done to new ones; None where nothing is known."""
     lazy: Lazy | None = None
     """Where samples are read while training; ``x`` and ``y`` are then empty."""
+    origin: tuple[str, str | None] | None = None
+    """The name and the split that ``feddc.load`` made it from, by which reports compare it with others."""
 
     @classmethod
     def from_arrays(
