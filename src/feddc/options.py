@@ -75,9 +75,6 @@ class LocalTraining:
             check_count("cosine", self.cosine)
         if self.optimizer not in typing.get_args(Optimizer):
             raise unknown("optimizer", str(self.optimizer), typing.get_args(Optimizer))
-        check(not self.nesterov or self.momentum > 0, "nesterov needs momentum: give momentum=0.9, for example")
-        adaptive = self.optimizer != "sgd"
-        check(not (adaptive and self.momentum), f"{self.optimizer} has moments of its own: leave momentum out")
         check_number("lr", self.lr, 0, above=True)
         check_number("lr_decay", self.lr_decay, 0, 1, above=True)
         check_number("weight_decay", self.weight_decay, 0)

@@ -72,6 +72,19 @@ def test_a_variate_assumes_sgd(method: Any, model: nn.Module) -> None:
         feddc.train(method, model, make_federation([9, 9]), rounds=1, training=training)
 
 
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"nesterov": True}, "nesterov needs momentum"),
+        ({"optimizer": "adam", "momentum": 0.9}, "adam has moments of its own"),
+    ],
+)
+def test_options_that_do_not_go_together(options: dict[str, Any], sentence: str, model: nn.Module) -> None:
+    training = feddc.LocalTraining(**options)
+    with pytest.raises(feddc.ConfigError, match=sentence):
+        feddc.train(feddc.FedAvg(), model, make_federation([9]), rounds=1, training=training)
+
+
 @pytest.mark.parametrize("method", [feddc.FedAvg(), feddc.FedProx(), feddc.FedDyn(), feddc.FedDC(correction=False)])
 def test_other_methods_take_any_optimiser(method: Any, model: nn.Module) -> None:
     training = feddc.LocalTraining(optimizer="adamw", lr=0.01)
@@ -84,8 +97,6 @@ def test_other_methods_take_any_optimiser(method: Any, model: nn.Module) -> None
     [
         ({"steps": 0}, "steps must be a whole number, 1 or more"),
         ({"optimizer": "adamm"}, "unknown optimizer 'adamm': did you mean 'adam'"),
-        ({"nesterov": True}, "nesterov needs momentum"),
-        ({"optimizer": "adam", "momentum": 0.9}, "adam has moments of its own"),
         ({"warmup": -1}, "warmup must be a whole number, 0 or more"),
         ({"cosine": 0}, "cosine must be a whole number, 1 or more"),
     ],

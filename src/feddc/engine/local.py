@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from ..data import Federation
 from ..data.inputs import Inputs, ready, take, tensors
+from ..data.lazy import Batches as LazyBatches
 from ..errors import DataError
 from ..models import Buffers, FlatModel
 from ..options import LocalTraining
@@ -41,6 +42,15 @@ class Job:
     """The method's own local loss, where it has one; see ``LocalLoss``."""
     needs_reference: bool = False
     """Whether that loss looks at the global model's output."""
+
+    @property
+    def one_at_a_time(self) -> str | None:
+        """What keeps clients from being trained in rows, many at once; None if nothing is known to."""
+        if self.training.optimizer != "sgd" or self.training.nesterov:
+            return "a local optimiser other than SGD with momentum"
+        if self.federation.lazy is not None:
+            return "a federation whose samples are read while it trains"
+        return None if self.local_loss is None else "a method with a local loss of its own"
 
     @cached_property
     def memory_format(self) -> torch.memory_format:
@@ -129,14 +139,27 @@ def one_row(correction: Correction) -> Correction:
 
 def client_batches(job: Job, round: int, client: int, dtype: torch.dtype) -> Iterator[tuple[Inputs, Tensor]]:
     """The samples and targets of each step of a client in a round."""
-    x, y = job.federation.client_samples(client)
-    x = ready(x, dtype)
-    augment = augmentation(job, round, client)
-    for batch in plan(job, round, client):
-        sample = take(x, batch)
+    augment, federation = augmentation(job, round, client), job.federation
+    lazy = federation.lazy is not None
+    for sample, y in _read(job, round, client) if lazy else _taken(job, round, client, dtype):
         if augment is not None:
             sample = augment(sample)
-        yield ready(sample, dtype, job.memory_format), y.index_select(0, batch.to(y.device))
+        yield ready(sample, dtype, job.memory_format), y
+
+
+def _taken(job: Job, round: int, client: int, dtype: torch.dtype) -> Iterator[tuple[Inputs, Tensor]]:
+    """The batches of samples in memory: a client's are brought together once."""
+    x, y = job.federation.client_samples(client)
+    x = ready(x, dtype)
+    return ((take(x, batch), y.index_select(0, batch.to(y.device))) for batch in plan(job, round, client))
+
+
+def _read(job: Job, round: int, client: int) -> Iterator[tuple[Inputs, Tensor]]:
+    """The batches of samples that are read while training."""
+    lazy, rows = job.federation.lazy, job.federation.clients[client]
+    assert lazy is not None
+    batches = LazyBatches(lazy.train, [rows[batch] for batch in plan(job, round, client)], (job.seed, round, client))
+    return batches.read(lazy.readers)
 
 
 def augmentation(job: Job, round: int, client: int) -> Callable[[Inputs], Inputs] | None:

@@ -40,9 +40,7 @@ class Vectorised:
         self.device = torch.device(device)
         self.job = moved(job, self.device)
         self.model = FlatModel(self.job.module)
-        plain = job.training.optimizer == "sgd" and not job.training.nesterov
-        check(plain, "local optimisers other than SGD with momentum train one client at a time")
-        check(job.local_loss is None, "a method with a local loss of its own trains one client at a time")
+        check(job.one_at_a_time is None, f"{job.one_at_a_time} trains one client at a time")
         self._layers = written_out(job.module, job.federation.task)
         if self._layers is None:
             check_rows(self.job)
