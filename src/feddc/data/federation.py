@@ -17,6 +17,7 @@ from .inputs import Inputs, cut, each, shapes, take, tensors
 from .lazy import TARGET, Datasets, known_classes, same_twice
 from .partition import Indices, check_indices, split_indices, strata
 from .preparation import Preparation
+from .stored import Mapped, Pixels, as_floats
 
 Samples: TypeAlias = tuple[Inputs, Tensor]
 Augment: TypeAlias = Callable[[Any, np.random.Generator], Any]
@@ -92,6 +93,8 @@ class Federation:
     """The rows that each client keeps for judging the model and never trains on; None without any."""
     validation: Tensor | None = None
     """The rows that are set aside for choosing hyper-parameters; None without any."""
+    pixels: Pixels | None = None
+    """What makes floats of the bytes in ``x``; None where they are taken as they are."""
     preparation: Preparation | None = None
     """What was done to the samples, so that it can be done to new ones; None where nothing is known."""
     lazy: Lazy | None = None
@@ -269,7 +272,13 @@ class Federation:
         rows = self.clients[client]
         if self.lazy is not None:
             return self.lazy.train.read(rows, (0, client))
-        return take(self.x, rows), self.y.index_select(0, rows)
+        return self.inputs(take(self.x, rows)), self.y.index_select(0, rows)
+
+    def inputs(self, x: Inputs) -> Inputs:
+        """Stored samples as a model takes them: bytes as floats."""
+        if self.pixels is None:
+            return each(as_floats, x)
+        return each(lambda part: self.pixels(part) if part.dtype == torch.uint8 else part, x)  # type: ignore[misc]
 
     @property
     def test_samples(self) -> int:
@@ -282,7 +291,7 @@ class Federation:
         """The first few training samples, whoever holds them: what a model is tried on."""
         if self.lazy is not None:
             return self.lazy.train.read(range(min(count, len(self.lazy.train))), (0,))
-        return cut(self.x, slice(count)), self.y[:count]
+        return self.inputs(cut(self.x, slice(count))), self.y[:count]
 
     def block(self, block: Block) -> Samples:
         """Some samples to evaluate on."""
@@ -292,7 +301,7 @@ class Federation:
             return self.lazy.test.read(range(block.start, block.stop), (1, block.start))
         if block.of == "test":
             assert self.test is not None
-            return cut(self.test[0], part), self.test[1][part]
+            return self.inputs(cut(self.test[0], part)), self.test[1][part]
         rows = self.validation if block.of == "validation" else (self.held or ())[block.client]
         assert rows is not None
         if self.lazy is not None:
@@ -325,7 +334,9 @@ class Federation:
 
     def named_tensors(self) -> dict[str, Tensor]:
         """All that is large in a federation, by name, so that processes can share it; ``filled`` is the inverse."""
-        parts = {f"x.{i}": part for i, part in enumerate(tensors(self.x))} | {"y": self.y}
+        parts = {"y": self.y}
+        if not isinstance(self.x, Mapped):  # every process reads its file itself
+            parts |= {f"x.{i}": part for i, part in enumerate(tensors(self.x))}
         rows = self.clients.rows if isinstance(self.clients, Clients) else torch.cat(list(self.clients))
         parts |= {"clients": rows, "sizes": torch.from_numpy(self.sizes)}
         if self.test is not None:
@@ -336,8 +347,10 @@ class Federation:
 
     def bare(self) -> Federation:
         """The federation without its samples."""
-        x = each(lambda part: part[:0].clone(), self.x)
-        test = None if self.test is None else (x, self.test[1][:0].clone())
+        x = self.x if isinstance(self.x, Mapped) else each(lambda part: part[:0].clone(), self.x)
+        test = None
+        if self.test is not None:
+            test = (each(lambda part: part[:0].clone(), self.test[0]), self.test[1][:0].clone())
         none = torch.empty(0, dtype=torch.int64)
         held, validation = None if self.held is None else (), None if self.validation is None else none
         return replace(self, x=x, y=self.y[:0].clone(), clients=(), test=test, held=held, validation=validation)
@@ -345,15 +358,17 @@ class Federation:
     def filled(self, parts: Mapping[str, Tensor]) -> Federation:
         """A bare federation with the samples that ``named_tensors`` gave."""
 
-        def inputs(prefix: str) -> Inputs:
+        def inputs(prefix: str, like: Inputs) -> Inputs:
             numbers = itertools.count()
-            return each(lambda _: parts[f"{prefix}{next(numbers)}"], self.x)
+            return each(lambda part: part if isinstance(part, Mapped) else parts[f"{prefix}{next(numbers)}"], like)
 
         clients = Clients(parts["clients"].numpy(), parts["sizes"].numpy())
-        test = None if self.test is None else (inputs("test.x."), parts["test.y"])
+        test = None if self.test is None else (inputs("test.x.", self.test[0]), parts["test.y"])
         held = None if self.held is None else Clients(parts["held"].numpy(), parts["held.sizes"].numpy())
         validation = None if self.validation is None else parts["validation"]
-        return replace(self, x=inputs("x."), y=parts["y"], clients=clients, test=test, held=held, validation=validation)
+        return replace(
+            self, x=inputs("x.", self.x), y=parts["y"], clients=clients, test=test, held=held, validation=validation
+        )
 
 
 def _together(rows: Sequence[Indices]) -> Clients:
@@ -396,10 +411,14 @@ def _samples(x: Any, y: Any, what: str, task: Task) -> Samples:
 
 
 def _tensor(values: Any, what: str, part: str = "data") -> Tensor:
+    if isinstance(values, np.memmap) and part == "data" and what == "training":
+        return Mapped(values, what)  # type: ignore[return-value]
     first: Any = np.asarray(values).flat[:1] if isinstance(values, np.ndarray | list | tuple) else []
     if len(first) and isinstance(first[0], str):
         how = "numpy.unique(y, return_inverse=True)[1] gives class numbers"
         raise DataError(f"{what} {part} are texts such as '{first[0]}': give numbers ({how})")
+    if isinstance(values, np.ndarray) and not values.flags.writeable:
+        values = values.copy()  # torch wants to be able to write
     try:
         return torch.as_tensor(values).detach().cpu()
     except (TypeError, ValueError, RuntimeError) as error:
@@ -407,12 +426,12 @@ def _tensor(values: Any, what: str, part: str = "data") -> Tensor:
 
 
 def _numbers(features: Tensor, what: str) -> Tensor:
+    if isinstance(features, Mapped):
+        return features
     if features.is_floating_point():
         if not torch.isfinite(torch.stack(torch.aminmax(features))).all():  # without a mask of the data's size
             where = int((~torch.isfinite(features.reshape(len(features), -1))).any(dim=1).nonzero()[0])
             raise DataError(f"{what} data has NaN or Inf in sample {where}")
-        features = features.to(torch.float32)
-    elif features.dtype == torch.uint8:
         features = features.to(torch.float32)
     return features.contiguous()
 

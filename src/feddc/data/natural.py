@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ from .fetch.present import require
 from .formats.hospitals import Centre
 from .formats.idx import Arrays
 from .formats.plays import ALPHABET, WINDOW, windows
-from .images import standardise
+from .images import pixels_of
 from .request import Request
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -70,16 +71,16 @@ def mnist_writers(request: Request, sample: bool = False) -> Federation:
         raise DataError(
             f"{digits.folder} holds {len(arrays.y)} digits, not {data.train}: write mnist-writers:sample=true"
         )
-    x, test_x = standardise(data, arrays)
     writers = table[:, 2]
-    return Federation.from_arrays(
-        x,
+    whole = Federation.from_arrays(
+        arrays.x,
         torch.from_numpy(arrays.y),
         clients=[np.flatnonzero(writers == writer) for writer in np.unique(writers)],
-        test=(test_x, torch.from_numpy(arrays.test_y)),
+        test=(arrays.test_x, torch.from_numpy(arrays.test_y)),
         classes=data.classes,
         name="mnist-writers",
     )
+    return replace(whole, pixels=pixels_of(data, arrays))
 
 
 def shakespeare(request: Request, train: int = 2000, test: int = 400) -> Federation:

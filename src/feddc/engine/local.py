@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from ..data import Federation
 from ..data.inputs import Inputs, ready, take, tensors
 from ..data.lazy import Batches as LazyBatches
+from ..data.stored import Mapped
 from ..errors import DataError, check
 from ..models import Buffers, FlatModel
 from ..options import LocalTraining
@@ -26,6 +27,9 @@ from .evaluation import evaluate, output_of
 from .gradient import AddGradient, LocalLoss, gradient_of
 from .keys import generator
 from .optimizers import local_optimizer
+
+LARGE = 2**24
+"""A client with more numbers than this has them made floats a batch at a time."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,8 @@ class Job:
             return "a local optimiser other than SGD with momentum"
         if self.federation.lazy is not None:
             return "a federation whose samples are read while it trains"
+        if isinstance(self.federation.x, Mapped):
+            return "a federation whose samples are mapped from a file"
         return None if self.local_loss is None else "a method with a local loss of its own"
 
     @cached_property
@@ -163,9 +169,15 @@ def client_batches(job: Job, round: int, client: int, dtype: torch.dtype) -> Ite
 
 
 def _taken(job: Job, round: int, client: int, dtype: torch.dtype) -> Iterator[tuple[Inputs, Tensor]]:
-    """The batches of samples in memory: a client's are brought together once."""
-    x, y = job.federation.client_samples(client)
-    x = ready(x, dtype)
+    """The batches of samples in memory: a client's are brought together once, as floats if that is not too much."""
+    federation, rows = job.federation, job.federation.clients[client]
+    x, y = take(federation.x, rows), federation.y.index_select(0, rows.to(federation.y.device))
+    if sum(part.numel() for part in tensors(x)) > LARGE:
+        return (
+            (federation.inputs(take(x, batch)), y.index_select(0, batch.to(y.device)))
+            for batch in plan(job, round, client)
+        )
+    x = ready(federation.inputs(x), dtype)
     return ((take(x, batch), y.index_select(0, batch.to(y.device))) for batch in plan(job, round, client))
 
 

@@ -182,7 +182,7 @@ def _batches(
     for step, k in enumerate(steps.active):
         if step % ahead == 0:
             soon = index[step : step + ahead]
-            fetched = _shaped(take(x, soon.view(-1)), soon.shape)
+            fetched = _shaped(ready(job.federation.inputs(take(x, soon.view(-1))), start.model.dtype), soon.shape)
         batch = _at(fetched, step % ahead, k)
         for row, augment in enumerate(augments[:k]):
             own = _at(batch, row, steps.length[step, row])
