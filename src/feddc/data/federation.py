@@ -415,8 +415,8 @@ def _tensor(values: Any, what: str, part: str = "data") -> Tensor:
         return Mapped(values, what)  # type: ignore[return-value]
     first: Any = np.asarray(values).flat[:1] if isinstance(values, np.ndarray | list | tuple) else []
     if len(first) and isinstance(first[0], str):
-        how = "numpy.unique(y, return_inverse=True)[1] gives class numbers"
-        raise DataError(f"{what} {part} are texts such as '{first[0]}': give numbers ({how})")
+        how = ": numpy.unique(y, return_inverse=True)[1] gives class numbers" if part == "labels" else ""
+        raise DataError(f"{what} {part} must be numeric arrays or tensors, not texts such as '{first[0]}'{how}")
     if isinstance(values, np.ndarray) and not values.flags.writeable:
         values = values.copy()  # torch wants to be able to write
     try:
