@@ -24,6 +24,7 @@ from ..tasks import Task, score_of
 from ..types import Correction
 from .callbacks import Callback
 from .cohorts import Bernoulli, answering, make_cohorts
+from .compress import compression_of
 from .drift import DriftMeter
 from .evaluation import output_of
 from .executors import InProcess, Vectorised, choose
@@ -151,6 +152,7 @@ class Simulation:
             self.weights = torch.ones_like(self.weights)  # everyone counts the same, so that nobody needs more noise
         if self.guard is not None and self.guard.central and isinstance(self.cohorts, Bernoulli):
             self.cohorts = replace(self.cohorts, empty=True)
+        self.compression = compression_of(self.options, algorithm)
         self.server = algorithm.init_server(initial.params.clone())
         self.buffers = initial.buffers()
         self.store = ClientStore(algorithm.init_client(self.server.model), len(federation))
@@ -207,9 +209,13 @@ class Simulation:
             self.options.on_bad_update,
             meter,
             self.guard,
+            self.compression,
         )
         self.server, self.buffers = done.server, done.buffers
-        down = done.bytes_down + len(dropped) * (nbytes(self.algorithm.broadcast(done.server)) + done.buffers.nbytes)
+        weigh_bytes = nbytes if self.compression is None else self.compression.nbytes
+        down = done.bytes_down + len(dropped) * (
+            weigh_bytes(self.algorithm.broadcast(done.server)) + done.buffers.nbytes
+        )
         last = self.round == self.rounds or not self.within_budget
         due = self.round % self.options.evaluate_every == 0 or last
         judged = self.evaluate() if due else Judged()
