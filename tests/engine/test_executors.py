@@ -13,8 +13,7 @@ import torch
 from torch import nn
 
 import feddc
-from feddc.algorithms import METHODS as REGISTRY
-from feddc.algorithms import make_method
+from feddc.algorithms import METHODS as REGISTRY, make_method
 from feddc.engine.evaluation import Evaluation
 from feddc.engine.executors import Executor, InProcess, Vectorised, Workers, choose
 from feddc.engine.local import Job, Start
