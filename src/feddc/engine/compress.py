@@ -80,7 +80,7 @@ def rounded(name: Compress, vector: Vector, rng: torch.Generator) -> Vector:
 
 
 def _to_bf16(vector: Vector, rng: torch.Generator) -> Vector:
-    # A float's bits count its magnitude up: adding a random lower half carries into the upper one as often as it should.
+    # A float's bits count its magnitude up: a random lower half, added, carries into the upper as often as it should.
     bits = vector.to(torch.float32).view(torch.int32)
     bits = bits + torch.randint(0, 2**16, bits.shape, generator=rng, dtype=torch.int32)
     return (bits & -(2**16)).view(torch.float32).to(vector.dtype)

@@ -84,6 +84,9 @@ def simulate(
     where there are both. ``personal`` also scores each client's own model after its local training: it trains everyone
     that holds samples out, at every evaluation.
 
+    ``compress="int8"`` or ``"bf16"`` is how vectors travel, in both directions, rounded at random: a client's state and
+    the server's follow what arrived.
+
     ``task`` is what is learned, where it is not what the federation says.
 
     ``precision="bf16"`` is short for that of the training: products in bfloat16, nearly twice as fast where the
