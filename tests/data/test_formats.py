@@ -71,7 +71,7 @@ def test_cifar10_binary_and_pickles_are_the_same_images(tmp_path: Path) -> None:
     assert len(first.y) == 50
     torch.testing.assert_close(first.x, second.x)
     red = (torch.tensor(formats.pixels(10, 3072)[0, :1024]).view(32, 32) / 255 - 0.491) / 0.247
-    torch.testing.assert_close(first.x[0, 0], red)
+    torch.testing.assert_close(first.inputs(first.x)[0, 0], red)
 
 
 def test_pickles_of_python_3_are_read_too(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_tiny_imagenet_from_folder_and_zip(tmp_path: Path) -> None:
         np.testing.assert_array_equal(a, b)
     assert one.x.shape == (12, 3, 64, 64)
     assert one.test_y.tolist() == [2, 2, 1, 1, 0, 0]  # classes are numbered by sorted WordNet id
-    grey = one.x[0]
+    grey = one.inputs(one.x)[0]
     assert (grey[0] == grey[1]).all()
     assert (grey[0] == grey[2]).all()
     federation = load("tiny-imagenet", tmp_path / "a", clients=2)
