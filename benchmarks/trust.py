@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from feddc.errors import DivergedError
 from feddc.study.config import resolve
 from feddc.study.sources import Named
 from feddc.trust.secure.client import SecureClient
@@ -43,7 +44,10 @@ LEARNERS = ("fedavg", "scaffold", "feddc:alpha=0.1", "feddc:alpha=0.1:leak=0.5",
 
 
 def accuracy(values: Mapping[str, Any], out: Path) -> float:
-    """The mean accuracy of the last three evaluations, read from ``out`` if this cell was run before."""
+    """The mean accuracy of the last three evaluations, read from ``out`` if this cell was run before.
+
+    A run that diverges is stopped by the engine and counts as 0.
+    """
     config = resolve({key: value for key, value in values.items() if value is not None})
     key = json.dumps(values, sort_keys=True)
     if out.exists():
@@ -51,11 +55,13 @@ def accuracy(values: Mapping[str, Any], out: Path) -> float:
             found = json.loads(line)
             if found["cell"] == key:
                 return float(found["accuracy"])
-    records = list(Named().simulation(config).run())
-    scores = [record.accuracy for record in records if record.accuracy is not None]
-    result = mean(scores[-3:])
+    try:
+        records = list(Named().simulation(config).run())
+        result = mean([record.accuracy for record in records if record.accuracy is not None][-3:])
+    except DivergedError:
+        result = 0.0
     with out.open("a") as file:
-        print(json.dumps({"cell": key, "accuracy": result, "epsilon": records[-1].epsilon}), file=file, flush=True)
+        print(json.dumps({"cell": key, "accuracy": result}), file=file, flush=True)
     return result
 
 
@@ -75,7 +81,8 @@ def attacks(data: str, split: str, out: Path, smoke: bool) -> Iterator[str]:
                 for rule in RULES[some]:
                     values = usual | {"method": method, "clients": clients, "robust": None if rule == "none" else rule}
                     values["attack"] = None if attack == "none" else f"{attack}:{bad}"
-                    cells.append(f"{100 * accuracy(values, out):.1f}")
+                    found = accuracy(values, out)
+                    cells.append(f"{100 * found:.1f}" if found else "stopped")
                 yield f"| {method.partition(':')[0]} | {attack} | " + " | ".join(cells) + " |"
 
 
