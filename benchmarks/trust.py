@@ -65,7 +65,7 @@ def accuracy(values: Mapping[str, Any], out: Path) -> float:
     return result
 
 
-def attacks(data: str, split: str, out: Path, smoke: bool) -> Iterator[str]:
+def attacks(data: str, split: str, out: Path, smoke: bool, methods: Sequence[str] = METHODS) -> Iterator[str]:
     """Accuracy in %, a row for each method and attack, a column for each rule."""
     usual = (
         ATTACKED[data] | {"split": split, "participation": 1.0, "diagnostics": False} | ({"rounds": 1} if smoke else {})
@@ -75,7 +75,7 @@ def attacks(data: str, split: str, out: Path, smoke: bool) -> Iterator[str]:
         yield f"\n{bad} attackers of {clients}, {data}, {split}\n"
         yield "| method | attack | " + " | ".join(RULES[some]) + " |"
         yield "|---|---|" + "---:|" * len(RULES[some])
-        for method in METHODS[some]:
+        for method in methods[some]:
             for attack in ATTACKS[some]:
                 cells = []
                 for rule in RULES[some]:
@@ -149,11 +149,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("table", choices=tables)
     parser.add_argument("data", nargs="?", default="digits", choices=list(ATTACKED))
     parser.add_argument("--split", default="iid", help="who holds what")
+    parser.add_argument("--methods", default=",".join(METHODS), help="of the table of attacks")
     parser.add_argument("--out", type=Path, default=Path("runs/trust.jsonl"), help="where cells are kept")
     parser.add_argument("--smoke", action="store_true", help="tiny, to see that it runs")
     options = parser.parse_args(arguments)
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    for line in tables[options.table](options.data, options.split, options.out, options.smoke):
+    about = (options.data, options.split, options.out, options.smoke)
+    for line in (
+        attacks(*about, options.methods.split(",")) if options.table == "attacks" else tables[options.table](*about)
+    ):
         print(line, flush=True)
 
 
