@@ -91,16 +91,34 @@ def privacy(data: str, split: str, out: Path, smoke: bool) -> Iterator[str]:
     usual = (
         PRIVATE[data] | {"split": split, "diagnostics": False, "evaluate_every": 2} | ({"rounds": 2} if smoke else {})
     )
+    drawn: dict[str, list[tuple[float, float]]] = {}
     some, seeds = (slice(0, 1), (0, 1)) if smoke else (slice(None), (0, 1, 2))
     yield "| method | " + " | ".join("∞" if each is None else f"ε = {each}" for each in EPSILONS[some]) + " |"
     yield "|---|" + "---:|" * len(EPSILONS[some])
     for method in LEARNERS[some]:
-        cells = []
+        cells, drawn[method] = [], []
         for epsilon in EPSILONS[some]:
             guard = {"epsilon": epsilon, "privacy": "central:clip=0.5" + ("" if epsilon else ":noise=0")}
             found = [100 * accuracy(usual | guard | {"method": method, "seed": seed}, out) for seed in seeds]
             cells.append(f"{mean(found):.1f} ± {stdev(found):.1f}")
+            drawn[method].append((mean(found), stdev(found)))
         yield f"| {method} | " + " | ".join(cells) + " |"
+    draw(drawn, f"{data}, {usual['clients']} clients", out.with_suffix(".png"))
+
+
+def draw(rows: Mapping[str, Sequence[tuple[float, float]]], title: str, file: Path) -> None:
+    """Accuracy against ε, a line for each method, with the standard deviation of the seeds."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 3.6), layout="constrained")
+    axes = figure.subplots()
+    names = ["∞" if each is None else str(each) for each in EPSILONS]
+    for method, found in rows.items():
+        middle, spread = zip(*found, strict=True)
+        axes.errorbar(names[: len(found)], middle, spread, label=method, marker="o", capsize=3)
+    axes.set(xlabel="ε (δ = 1e-5)", ylabel="accuracy, %", title=title)
+    axes.legend(fontsize="small")
+    figure.savefig(file, dpi=150)
 
 
 def secure(_data: str, _split: str, _out: Path, smoke: bool) -> Iterator[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +16,7 @@ from tests.flower.deployment import Deployment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-# What Flower's own process sends is looked at, and client 1 poisons its update in the run called "poisoned".
+# What Flower's own process sends is looked at, and client 1 poisons its update in the experiment "poisoned".
 WATCHED = """
 import json
 import numpy as np
@@ -42,47 +44,49 @@ app = client_app("hospitals.task:load_client", "hospitals.task:make_model", mods
 
 @pytest.fixture
 def deployment(tmp_path: Path) -> Iterator[Deployment]:
+    write_app(tmp_path / "hospitals")
+    package = tmp_path / "hospitals" / "hospitals"
+    (package / "client.py").write_text(WATCHED)
+    task = package / "task.py"
+    task.write_text(task.read_text().replace('split="dirichlet:0.3"', 'split="iid"'))
     with Deployment(tmp_path) as found:
         found.superlink()
         yield found
 
 
-def test_three_sites(deployment: Deployment) -> None:
-    app = deployment.folder / "hospitals"
-    write_app(app)
-    (app / "hospitals" / "client.py").write_text(WATCHED)
-    watch = deployment.folder
-    nodes = [
-        deployment.supernode(client, config=f"watch='{watch}' " + ("update-clip=0.5" if client == 2 else ""))
-        for client in range(3)
-    ]
-    # Secure aggregation: what a client sends to the server is masked bytes and nothing else, and the model learns.
-    deployment.stream(app, "experiment='masked' rounds=4 secure='masked' method='feddc:alpha=0.1'")
-    records = deployment.records("masked")
-    assert [record["participants"] for record in records] == [[0, 1, 2]] * 4
-    assert records[-1]["metrics"]["accuracy"] > 0.8
-    sent = (watch / "sent0.jsonl").read_text()
-    assert '"secure.message"' in sent
-    assert "delta" not in sent
-    assert "update" not in sent
+def sent_by(deployment: Deployment, client: int) -> list[dict[str, dict[str, Any]]]:
+    return [json.loads(line) for line in (deployment.folder / f"sent{client}.jsonl").read_text().splitlines()]
 
-    # One site of three sends −10 × its update, with and without a rule; the third site clips its own whatever is asked.
-    plain, held = "method='feddc:alpha=0.1' rounds=6", "method='feddc:alpha=0.1' rounds=6 robust='trimmed-mean:0.3'"
-    deployment.stream(app, f"experiment='poisoned' {plain}")
-    deployment.stream(app, f"experiment='poisoned-held' {held}")
-    attacked, defended = (deployment.records(each)[-1]["metrics"]["accuracy"] for each in ("poisoned", "poisoned-held"))
-    assert attacked < 0.6
-    assert defended > 0.8
-    import json
 
-    lengths = [
-        json.loads(line)["arrays"].get("delta", 0.0) for line in (watch / "sent2.jsonl").read_text().splitlines()
-    ]
-    assert max(lengths) == pytest.approx(0.5, rel=1e-3)
+def accuracy(deployment: Deployment, experiment: str) -> float:
+    return float(deployment.records(experiment)[-1]["metrics"]["accuracy"])
 
-    # A site is killed in the middle of a masked run: the sum is that of the other two.
-    run = deployment.run(app, "experiment='lossy' rounds=4 secure='masked' answer-within=30 method='feddc:alpha=0.1'")
-    deployment.until(lambda: len(deployment.records("lossy")) >= 1, 120, "round 1 is done")
+
+def test_a_masked_run_in_which_a_site_is_killed(deployment: Deployment) -> None:
+    """What a site sends is masked bytes and nothing else; the sum goes on without the one that is gone."""
+    app, watch = deployment.folder / "hospitals", f"watch='{deployment.folder}'"
+    nodes = [deployment.supernode(client, config=watch) for client in range(3)]
+    run = deployment.run(app, "experiment='masked' rounds=4 secure='masked' answer-within=40 method='feddc:alpha=0.1'")
+    deployment.until(lambda: len(deployment.records("masked")) >= 2, 300, "round 2 is done")
     os.killpg(nodes[0].pid, signal.SIGKILL)
-    deployment.finish(run, 400)
-    assert any(record["participants"] == [1, 2] for record in deployment.records("lossy"))
+    assert deployment.finish(run, 500) == "finished:completed"
+    taken_part = [record["participants"] for record in deployment.records("masked")]
+    assert taken_part[:2] == [[0, 1, 2]] * 2
+    assert taken_part[-1] == [1, 2]
+    assert accuracy(deployment, "masked") > 0.8
+    for sent in sent_by(deployment, 1):
+        assert list(sent["arrays"]) == ["secure.message"]
+        assert {"update", "drift"}.isdisjoint(sent["config"])
+
+
+def test_a_poisoned_site_is_held_and_another_clips_its_own(deployment: Deployment) -> None:
+    """One site of three sends −10 × its update, whose clients keep state; the third has a clip in its node's config."""
+    app, watch = deployment.folder / "hospitals", f"watch='{deployment.folder}'"
+    for client in range(3):
+        deployment.supernode(client, config=watch + (" update-clip=1.5" if client == 2 else ""))
+    deployment.stream(app, "experiment='poisoned' rounds=6 robust='trimmed-mean:0.3' method='feddc:alpha=0.1'")
+    assert [record["participants"] for record in deployment.records("poisoned")] == [[0, 1, 2]] * 6
+    assert accuracy(deployment, "poisoned") > 0.8
+    lengths = [sent["arrays"]["delta"] for sent in sent_by(deployment, 2)]
+    assert max(lengths) == pytest.approx(1.5, rel=1e-3)
+    assert max(sent["arrays"]["delta"] for sent in sent_by(deployment, 0)) > 1.6
