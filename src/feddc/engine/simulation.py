@@ -14,13 +14,14 @@ from typing import Any, Required, Unpack
 import torch
 from torch import Tensor, nn
 
-from ..algorithms import Algorithm, method_name
+from ..algorithms import Algorithm, evaluated, method_name
 from ..data import Federation
 from ..data.inputs import ready, shapes
 from ..errors import ConfigError, DivergedError, RunError, check, check_count
 from ..models import FlatModel, module_with
 from ..options import Keywords, LocalTraining, Precision, options_from
 from ..tasks import Task, score_of
+from ..trust.secure import Masked
 from ..types import Correction
 from .callbacks import Callback
 from .cohorts import Bernoulli, answering, make_cohorts
@@ -28,22 +29,23 @@ from .drift import DriftMeter
 from .evaluation import output_of
 from .executors import InProcess, Vectorised, choose
 from .executors.choose import find_device
-from .guarding import guard_of, poisoned
+from .guarding import guard_of, keyed, poisoned
 from .judging import Judged, check_judges, judge, personal_scores
-from .local import Job, Start, own_loss, steps_column
+from .local import Job, Start, given_steps, own_loss, sharpened, steps_column
 from .precision import check_precision
-from .records import Record, Result
+from .records import Record
 from .rounds import nbytes, run_round
 from .state import filled, named
 from .store import ClientStore
 
 
 class Arguments(Keywords, total=False):
-    """The keyword arguments of ``simulate`` and ``train``."""
+    """The keyword arguments of ``simulate``, ``train`` and ``compare``."""
 
     rounds: Required[int]
     training: LocalTraining | None
     cohorts: Any
+    steps: Any
     callbacks: Sequence[Callback]
     precision: Precision | None
     task: Task | None
@@ -55,9 +57,10 @@ def simulate(
     """Run ``rounds`` rounds of federated training and yield a record after each.
 
     Who takes part: ``participation`` (each client with that probability), ``cohort_size`` (so many, at random), or
-    ``cohorts`` (a rounds × clients mask); everyone by default. ``model`` is the initial module and is not changed. The
-    global model is evaluated on the federation's test set every ``evaluate_every`` rounds and after the last. Arguments
-    are checked at the call, before the first round.
+    ``cohorts`` (a rounds × clients mask); everyone by default. ``steps``, an array of the same shape, says how many
+    local steps each client takes in each round, instead of ``epochs`` passes over its data. ``model`` is the initial
+    module and is not changed. The global model is evaluated on the federation's test set every ``evaluate_every``
+    rounds and after the last. Arguments are checked at the call, before the first round.
 
     ``executor`` is who trains the clients: "in-process", "workers" (as many processes as ``workers`` says, or one for
     each core), "vectorised" (many clients at once, on ``device``), "ray" (on the Ray cluster at ``ray_address``, or one
@@ -88,13 +91,6 @@ def simulate(
     return Simulation(algorithm, model, federation, **arguments).run()
 
 
-def train(algorithm: Algorithm, model: nn.Module, federation: Federation, **arguments: Unpack[Arguments]) -> Result:
-    """Run a simulation to its end; the arguments are those of ``simulate``."""
-    simulation = Simulation(algorithm, model, federation, **arguments)
-    records = tuple(simulation.run())
-    return Result(records, simulation.module().eval())
-
-
 class Simulation:
     """A simulation under way: ``run`` yields its records; ``server``, ``buffers`` and ``store`` are its state.
 
@@ -110,6 +106,7 @@ class Simulation:
         rounds: int,
         training: LocalTraining | None = None,
         cohorts: Any = None,
+        steps: Any = None,
         callbacks: Sequence[Callback] = (),
         precision: Precision | None = None,
         task: Task | None = None,
@@ -136,13 +133,16 @@ class Simulation:
         self.training = training or LocalTraining()
         if precision is not None:
             self.training = replace(self.training, precision=precision)
+        self.training = sharpened(self.training, algorithm)
         self.round = 0
         self.cohorts = make_cohorts(len(federation), rounds, self.options, cohorts)
         self.nominal = self.training.nominal_steps(federation.sizes)
         initial = FlatModel(model)
         self.weights = federation.weights.to(initial.params.dtype)
-        about = (self.options, algorithm, initial, self.cohorts, len(federation), rounds, self.options.seed)
+        about = (self.options, algorithm, initial, self.cohorts, len(federation), rounds, keyed(self.options.seed))
         self.guard = guard_of(*about)
+        real = self.guard is not None and isinstance(self.guard.secure, Masked)
+        check(not real, "a simulation has nobody to hide updates from: secure=simulated rounds them alike")
         if self.guard is not None and self.guard.privacy is not None:
             self.weights = torch.ones_like(self.weights)  # everyone counts the same, so that nobody needs more noise
         if self.guard is not None and self.guard.central and isinstance(self.cohorts, Bernoulli):
@@ -152,8 +152,10 @@ class Simulation:
         self.store = ClientStore(algorithm.init_client(self.server.model), len(federation))
         fixed = self.nominal if algorithm.fixed_steps else None
         self.steps = steps_column(federation.sizes, self.training, model, fixed).to(initial.params.dtype)
+        self.given = None if steps is None else given_steps(steps, rounds, len(federation))
+        work = fixed if self.given is None else self.given
         self.job = Job(
-            model, poisoned(federation, self.guard), self.training, self.options.seed, fixed, *own_loss(algorithm)
+            model, poisoned(federation, self.guard), self.training, self.options.seed, work, *own_loss(algorithm)
         )
         self.executor, self.executor_reason = choose(self.job, rounds, self.cohorts.mean_size, self.options)
         check_precision(self.training.precision, initial.params.dtype, find_device(self.options.device))
@@ -196,7 +198,7 @@ class Simulation:
             self.executor,
             cohort,
             self.weights,
-            self.steps,
+            self.steps if self.given is None else self.weights.new_tensor(self.given[self.round - 1]).unsqueeze(1),
             self.training.schedule(self.round, self.nominal),
             self.options.on_bad_update,
             meter,
@@ -230,7 +232,7 @@ class Simulation:
 
     def evaluate(self) -> Judged:
         """The global model on all that there is, and is wanted, to judge it by."""
-        start = Start(self.round, self.server.model, self.buffers)
+        start = Start(self.round, evaluated(self.algorithm, self.server), self.buffers)
         judged = judge(self.executor, self.federation, start, self.options.evaluate)
         if not math.isfinite(judged.metrics.get("loss", 0.0)):
             raise DivergedError(method_name(self.algorithm), self.round)
@@ -254,7 +256,7 @@ class Simulation:
 
     def module(self) -> nn.Module:
         """A copy of the user's module with the current global weights and buffers."""
-        return module_with(self._initial, self.server.model, self.buffers)
+        return module_with(self._initial, evaluated(self.algorithm, self.server), self.buffers)
 
 
 @torch.no_grad()
