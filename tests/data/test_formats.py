@@ -101,7 +101,7 @@ def test_tiny_imagenet_from_folder_and_zip(tmp_path: Path) -> None:
         np.testing.assert_array_equal(a, b)
     assert one.x.shape == (12, 3, 64, 64)
     assert one.test_y.tolist() == [2, 2, 1, 1, 0, 0]  # classes are numbered by sorted WordNet id
-    grey = one.inputs(one.x)[0]
+    grey = one.x[0]
     assert (grey[0] == grey[1]).all()
     assert (grey[0] == grey[2]).all()
     federation = load("tiny-imagenet", tmp_path / "a", clients=2)
