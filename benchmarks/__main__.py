@@ -18,7 +18,7 @@ from feddc.engine.executors import usable_cores
 
 from . import __doc__ as usage
 from .floor import Machine
-from .measure import PLAIN, Row, Spread, as_json, large_state, many_clients, measure, start_up
+from .measure import FLOOR, PLAIN, Row, Spread, as_json, label, large_state, many_clients, measure, start_up
 from .workloads import WORKLOADS
 
 MANY, LARGE, START = "many", "large", "start"
@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> None:
                 results["rows"] += as_json(rows)
                 console.print(_table(name, rows))
         if MANY in chosen:
-            counts, rounds = ((60,), 3) if options.smoke else ((1_000, 10_000, 100_000), 200)
+            counts, rounds = ((60,), 3) if options.smoke else ((1_000, 10_000, 100_000, 1_000_000), 200)
             for count in counts:
                 status.update(f"{MANY}: {count} clients")
                 results["many"].append(many_clients(count, rounds))
@@ -89,19 +89,21 @@ def _machine() -> str:
 
 def _table(name: str, rows: list[Row]) -> Table:
     table = Table(title=(WORKLOADS[name].__doc__ or "").rstrip("."), title_justify="left")
-    for column in ("", "ms per local step", "over the plain loop", "of the floor", "evaluation", "rest of the round"):
+    columns = ("", "ms per local step", "over the plain loop", "of the floor", "evaluation", "rest of the round", "MB")
+    for column in columns:
         table.add_column(column, justify="right" if column else "left")
     slow = min(row.step.median for row in rows if row.contestant.startswith(PLAIN))
-    floor = rows[-1].step.median
+    floors = {row.contestant: row.step.median for row in rows if row.contestant.startswith(FLOOR)}
     for row in rows:
         step = row.step
         table.add_row(
             row.contestant,
             f"{step.median * 1e3:.4g} ({step.least * 1e3:.4g}–{step.most * 1e3:.4g})",
             f"{slow / step.median:.3g}×",
-            f"{step.median / floor:.2f}×",
+            f"{step.median / floors[label(FLOOR, 'bf16' if 'bf16' in row.contestant else 'float32')]:.2f}×",
             _percent(row.evaluation),
             _percent(row.rest),
+            "" if row.memory is None else f"{row.memory:.0f}",
         )
     return table
 

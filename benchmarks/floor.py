@@ -33,17 +33,17 @@ class Machine:
         self.cores = cores
         self._pool = ProcessPoolExecutor(cores, multiprocessing.get_context("spawn"))
 
-    def flops(self, seconds: float) -> float:
-        """Operations a second, all cores together."""
-        return sum(self._pool.map(_multiply, [seconds] * self.cores))
+    def flops(self, seconds: float, kind: torch.dtype = torch.float32) -> float:
+        """Operations a second, all cores together, in products of this type."""
+        return sum(self._pool.map(_multiply, [seconds] * self.cores, [kind] * self.cores))
 
     def close(self) -> None:
         self._pool.shutdown()
 
 
-def _multiply(seconds: float) -> float:
+def _multiply(seconds: float, kind: torch.dtype) -> float:
     torch.set_num_threads(1)
-    a, b = torch.randn(SIZE, SIZE), torch.randn(SIZE, SIZE)
+    a, b = torch.randn(SIZE, SIZE).to(kind), torch.randn(SIZE, SIZE).to(kind)
     torch.mm(a, b)
     speeds: list[float] = []
     until = time.perf_counter() + seconds

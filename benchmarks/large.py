@@ -33,14 +33,18 @@ class Peak:
     """The largest anonymous memory so far, in MB, looked up fifty times a second; 0 where there is no /proc."""
 
     def __init__(self) -> None:
-        self.parent = self.worker = 0.0
+        self.reset()
         threading.Thread(target=self._watch, daemon=True).start()
+
+    def reset(self) -> None:
+        self.parent = self.worker = self.workers = 0.0
 
     def _watch(self) -> None:
         children = Path(f"/proc/self/task/{os.getpid()}/children")
         while children.exists():
             self.parent = max(self.parent, _anonymous("self"))
-            self.worker = max([self.worker, *map(_anonymous, children.read_text().split())])
+            each = [_anonymous(child) for child in children.read_text().split()]
+            self.worker, self.workers = max([self.worker, *each]), max(self.workers, sum(each))
             time.sleep(0.02)
 
 

@@ -17,14 +17,19 @@ from typing import Any
 import torch
 
 import feddc
+from feddc.engine.evaluation import Evaluation
 from feddc.engine.executors import Executor, Parts, Workers
-from feddc.engine.local import Evaluation, Start, plan
+from feddc.engine.local import Start, plan
+from feddc.engine.precision import cpu_slowdown
+from feddc.options import Precision
 
 from . import plain
 from .floor import Machine, step_flops
+from .large import Peak
+from .peers import peer_workload
 from .workloads import WORKLOADS, Workload
 
-PLAIN = "plain loop"
+PLAIN, FLOOR, PEER = "plain loop", "floor", "fedjax, jit"
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,8 @@ class Row:
     step: Spread
     evaluation: Spread | None = None
     rest: Spread | None = None
+    memory: float | None = None
+    """MB of anonymous memory at the most, this process and its workers together, beyond what was there before."""
 
 
 class Timed:
@@ -80,7 +87,7 @@ class Timed:
 class Contestant:
     """FedDC with one of our executors, a round at a time."""
 
-    def __init__(self, workload: Workload, executor: str) -> None:
+    def __init__(self, workload: Workload, executor: str, precision: Precision = "float32") -> None:
         self.simulation = feddc.Simulation(
             feddc.FedDC(alpha=plain.ALPHA),
             workload.model,
@@ -89,6 +96,7 @@ class Contestant:
             cohort_size=workload.cohort,
             training=workload.training,
             executor=executor,
+            precision=precision,
         )
         self.watch = Timed(self.simulation.executor)
         self.job = self.watch.executor.job  # type: ignore[attr-defined]
@@ -107,28 +115,48 @@ def measure(name: str, repeats: int, smoke: bool, machine: Machine, say: Callabl
     """All contestants of a workload, ``repeats`` times after one round to warm up."""
     workload = WORKLOADS[name](smoke)
     flops = step_flops(workload)
-    ours = {executor: Contestant(workload, executor) for executor in workload.executors}
+    half = workload.half and (cpu_slowdown() < 1 or (smoke and name == "fcn"))
+    kinds: list[Precision] = ["float32", "bf16"] if half else ["float32"]
+    names = {(executor, kind): label(executor, kind) for kind in kinds for executor in workload.executors}
+    ours = {name: Contestant(workload, *key) for key, name in names.items()}
+    peers = peer_workload(name, smoke)
+    peak = Peak()
+    memory: dict[str, float] = {}
     threads = sorted({1, torch.get_num_threads()})
     plain_steps: dict[int, list[float]] = {each: [] for each in threads}
-    floor_steps = []
-    rounds: dict[str, list[tuple[float, float, float]]] = {executor: [] for executor in ours}
+    floor_steps: dict[str, list[float]] = {label(FLOOR, kind): [] for kind in kinds}
+    peer_steps: list[float] = []
+    rounds: dict[str, list[tuple[float, float, float]]] = {who: [] for who in ours}
     for turn in range(repeats + 1):
         say(f"{name}: turn {turn} of {repeats}")
-        floor_steps.append(flops / machine.flops(0.01 if smoke else 0.5))
+        for kind in kinds:
+            speed = machine.flops(0.01 if smoke else 0.5, torch.bfloat16 if kind == "bf16" else torch.float32)
+            floor_steps[label(FLOOR, kind)].append(flops / speed)
+        if peers is not None:
+            peer_steps.append(peers())
         for each in threads:
             clients = 1 if turn == 0 or smoke else min(2, workload.cohort)
             plain_steps[each].append(plain.seconds_per_step(workload, clients, each))
-        for executor, contestant in ours.items():
-            rounds[executor].append(contestant.round())
+        for who, contestant in ours.items():
+            peak.reset()
+            rounds[who].append(contestant.round())
+            memory[who] = max(memory.get(who, 0.0), peak.parent + peak.workers)
     for contestant in ours.values():
         contestant.watch.close()
     rows = [
         Row(name, f"{PLAIN}, {each} thread{'s' if each > 1 else ''}", Spread.of(plain_steps[each][1:]))
         for each in threads
     ]
-    for executor, found in rounds.items():
-        rows.append(Row(name, executor, *(Spread.of(column) for column in zip(*found[1:], strict=True))))
-    return [*rows, Row(name, "floor", Spread.of(floor_steps[1:]))]
+    for who, found in rounds.items():
+        step, evaluation, rest = (Spread.of(column) for column in zip(*found[1:], strict=True))
+        rows.append(Row(name, who, step, evaluation, rest, memory[who]))
+    if peer_steps:
+        rows.append(Row(name, PEER, Spread.of(peer_steps[1:])))
+    return [*rows, *(Row(name, who, Spread.of(found[1:])) for who, found in floor_steps.items())]
+
+
+def label(who: str, precision: Precision) -> str:
+    return who if precision == "float32" else f"{who}, bf16"
 
 
 def many_clients(clients: int, rounds: int) -> dict[str, Any]:

@@ -19,6 +19,8 @@ class Workload:
     training: feddc.LocalTraining
     cohort: int
     executors: tuple[str, ...]
+    half: bool = False
+    """Also measured with products in bfloat16, where the processor has them."""
 
 
 def synthetic(smoke: bool) -> Workload:
@@ -33,7 +35,7 @@ def fcn(smoke: bool) -> Workload:
     """784-200-200-10 network, 15 of 100 clients a round, 600 samples each, batch 50, 5 epochs, 10 000 test samples."""
     clients, samples, cohort = (4, 100, 2) if smoke else (100, 600, 15)
     federation = _images((784,), clients, samples, tests=200 if smoke else 10_000)
-    return _workload(fcn, federation, "fcn", feddc.LocalTraining(), cohort, ("in-process", "workers"))
+    return _workload(fcn, federation, "fcn", feddc.LocalTraining(), cohort, ("in-process", "workers"), half=True)
 
 
 def cnn(smoke: bool) -> Workload:
@@ -41,10 +43,47 @@ def cnn(smoke: bool) -> Workload:
     clients, samples = (2, 50) if smoke else (4, 500)
     federation = replace(_images((3, 32, 32), clients, samples, tests=100), augment=flip_and_crop)
     training = feddc.LocalTraining(epochs=1 if smoke else 5)
-    return _workload(cnn, federation, "cnn", training, clients, ("in-process", "workers"))
+    return _workload(cnn, federation, "cnn", training, clients, ("in-process", "workers"), half=True)
 
 
-WORKLOADS = {"synthetic": synthetic, "fcn": fcn, "cnn": cnn}
+def resnet32(smoke: bool) -> Workload:
+    """ResNet18 with GroupNorm, 32 pixels, 2 clients × 4 steps of batch 16."""
+    return _resnet(resnet32, 32, smoke)
+
+
+def resnet64(smoke: bool) -> Workload:
+    """ResNet18 with GroupNorm, 64 pixels, 2 clients × 4 steps of batch 16."""
+    return _resnet(resnet64, 64, smoke)
+
+
+def pfl(smoke: bool) -> Workload:
+    """pfl-research's CIFAR-10 benchmark: 50 of 1000 clients a round, 50 images each, batch 10, 1 epoch, a small CNN."""
+    clients, samples, cohort = (4, 20, 2) if smoke else (1000, 50, 50)
+    federation = _images((3, 32, 32), clients, samples, tests=100)
+    training = feddc.LocalTraining(epochs=1, batch_size=10)
+    layers = [nn.Conv2d(3, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()]
+    head = [nn.Linear(12544, 128), nn.ReLU(), nn.Linear(128, 10)]
+    model = nn.Sequential(*layers, *head)
+    return Workload((pfl.__doc__ or "").rstrip("."), federation, model, training, cohort, ("workers",), half=True)
+
+
+def flute(smoke: bool) -> Workload:
+    """FLUTE's LR-MNIST: logistic regression, 10 of 1000 clients a round, 60 samples each, batch 10, lr 0.03."""
+    clients, cohort = (20, 3) if smoke else (1000, 10)
+    federation = _images((784,), clients, 60, tests=200 if smoke else 10_000)
+    training = feddc.LocalTraining(epochs=1, batch_size=10, lr=0.03)
+    return _workload(flute, federation, "linear", training, cohort, ("in-process", "vectorised"))
+
+
+WORKLOADS = {each.__name__: each for each in (synthetic, fcn, cnn, resnet32, resnet64, pfl, flute)}
+
+
+def _resnet(what: object, pixels: int, smoke: bool) -> Workload:
+    samples = 4 if smoke else 64
+    pixels = 8 if smoke else pixels
+    federation = _images((3, pixels, pixels), 2, samples, tests=20)
+    training = feddc.LocalTraining(epochs=1, batch_size=2 if smoke else 16)
+    return _workload(what, federation, "resnet18", training, 2, ("in-process", "workers"), half=True)
 
 
 def _workload(
@@ -54,9 +93,10 @@ def _workload(
     training: feddc.LocalTraining,
     cohort: int,
     executors: tuple[str, ...],
+    half: bool = False,
 ) -> Workload:
     module = feddc.make_model(model, federation.shape, federation.classes)
-    return Workload((what.__doc__ or "").rstrip("."), federation, module, training, cohort, executors)
+    return Workload((what.__doc__ or "").rstrip("."), federation, module, training, cohort, executors, half)
 
 
 def _images(shape: tuple[int, ...], clients: int, samples: int, tests: int) -> feddc.Federation:

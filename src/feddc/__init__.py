@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from .models import make_model
     from .study.trackers import MLflow, TensorBoard
+    from .tasks import Classification, MultiLabel, NextToken, Regression, Score, Segmentation, Task, make_task
     from .types import Cohort, Correction, LocalResult
 
 __version__ = "0.2.0"
@@ -58,6 +59,16 @@ _HOMES = {
     ],
     "study.trackers": ["MLflow", "TensorBoard"],
     "models": ["make_model"],
+    "tasks": [
+        "Classification",
+        "MultiLabel",
+        "NextToken",
+        "Regression",
+        "Score",
+        "Segmentation",
+        "Task",
+        "make_task",
+    ],
     "types": ["Cohort", "Correction", "LocalResult"],
 }
 
@@ -66,6 +77,7 @@ __all__ = [
     "Adagrad",
     "Adam",
     "Callback",
+    "Classification",
     "Cohort",
     "ConfigError",
     "Correction",
@@ -84,19 +96,26 @@ __all__ = [
     "LocalResult",
     "LocalTraining",
     "MLflow",
+    "MultiLabel",
+    "NextToken",
     "Record",
+    "Regression",
     "Rejected",
     "Result",
     "RunError",
     "Scaffold",
+    "Score",
+    "Segmentation",
     "Simulation",
     "StoppedError",
     "StorageError",
+    "Task",
     "TensorBoard",
     "WorkerError",
     "Yogi",
     "load",
     "make_model",
+    "make_task",
     "simulate",
     "train",
 ]

@@ -40,7 +40,8 @@ class LocalTraining:
     """How clients train; the defaults are the paper's for image data.
 
     ``batch_size=None`` is the full batch, ``clip_norm=None`` no clipping. Round t (from 1) uses the learning rate
-    lr · lr_decay^(t−1). ``precision="bf16"`` computes products and convolutions in bfloat16, all else in float32.
+    lr · lr_decay^(t−1). ``sam=0.05`` makes steps sharpness-aware, at twice the cost: the gradient is taken at that
+    distance uphill. ``precision="bf16"`` computes products and convolutions in bfloat16, all else in float32.
     """
 
     epochs: int = option(5, "local passes over a client's data")
@@ -49,6 +50,8 @@ class LocalTraining:
     lr_decay: float = option(0.998, "factor on the learning rate after every round")
     weight_decay: float = option(1e-3, "local weight decay")
     clip_norm: float | None = option(10.0, "largest gradient norm, or none for no clipping")
+    momentum: float = option(0.0, "momentum of the local steps, begun anew in every round")
+    sam: float = option(0.0, "radius of sharpness-aware local steps (FedSAM and its kin), or 0 for plain ones")
     precision: Precision = option("float32", "of products in a local step: float32, or bf16 where the processor has it")
 
     def __post_init__(self) -> None:
@@ -60,6 +63,9 @@ class LocalTraining:
         check_number("weight_decay", self.weight_decay, 0)
         if self.clip_norm is not None:
             check_number("clip_norm", self.clip_norm, 0, above=True)
+        check_number("momentum", self.momentum, 0, 1)
+        check(self.momentum < 1, f"momentum must be below 1, not {self.momentum}")
+        check_number("sam", self.sam, 0)
         if self.precision not in typing.get_args(Precision):
             raise unknown("precision", str(self.precision), typing.get_args(Precision))
 
@@ -71,7 +77,7 @@ class LocalTraining:
         """What everyone knows of a round: its number (from 1), K, η and η_t."""
         from .types import Schedule  # brings torch, for which the command line's help should not wait
 
-        return Schedule(round=round, nominal=nominal, lr=self.lr, rate=self.lr_in(round))
+        return Schedule(round=round, nominal=nominal, lr=self.lr, rate=self.lr_in(round), momentum=self.momentum)
 
     def nominal_steps(self, sizes: Any) -> int:
         """K = epochs × ceil(mean samples / batch size), one number for all clients."""
@@ -93,6 +99,18 @@ class Sampling:
 
 
 @dataclass(frozen=True)
+class Trust:
+    """What protects the federation from its members, and them from it."""
+
+    robust: str | None = option(None, "updates that are not trusted: norm:1, trimmed-mean:0.2, median, centered-clip:1")
+    attack: str | None = option(None, "poisoned clients, to try it: sign-flip:3, scale, constant, little, labels")
+    privacy: str | None = option(None, "clip and noise: central:clip=1:noise=1.1, distributed, local")
+    epsilon: float | None = option(None, "privacy budget: noise is planned for it, and no run exceeds it")
+    delta: float | None = option(None, "probability with which epsilon may not hold  [default: 1e-5]")
+    secure: str | None = option(None, "updates rounded as secure aggregation needs it: simulated:bits=24:range=8")
+
+
+@dataclass(frozen=True)
 class Compute:
     """Who computes, and where; the result is the same."""
 
@@ -103,7 +121,7 @@ class Compute:
 
 
 @dataclass(frozen=True)
-class Options(Sampling, Compute):
+class Options(Sampling, Compute, Trust):
     """How a federation is simulated, apart from the method, the model, the data, and how clients train."""
 
     seed: int = option(0, "seed of split, initial model, cohorts and batches", "seed")
@@ -127,6 +145,12 @@ class Keywords(TypedDict, total=False):
     participation: float | None
     cohort_size: int | None
     dropout: float
+    robust: str | None
+    attack: str | None
+    privacy: str | None
+    epsilon: float | None
+    delta: float | None
+    secure: str | None
     executor: str
     workers: int | None
     device: str

@@ -22,15 +22,21 @@ Column: TypeAlias = Tensor
 
 
 class Correction(NamedTuple):
-    """What a method adds to the gradient of every local step.
+    """What a method changes in the local steps of a round; all of it is constant during the round.
 
-    The kernel takes ``∇L(θ) + linear + prox·θ``, clips it, then adds ``decay·θ``. A pull towards an
-    anchor, ``prox·(θ − anchor)``, is written as ``linear = −prox·anchor``: it is constant during a round.
+    The kernel begins at ``w + start`` and takes ``scale·∇L(θ + ahead) + linear + prox·θ``, clips it, then adds
+    ``decay·θ``. A pull towards an anchor, ``prox·(θ − anchor)``, is written as ``linear = −prox·anchor``.
     """
 
     linear: Rows | None = None
     prox: Column | float = 0.0
     decay: Column | float = 0.0
+    scale: Column | float = 1.0
+    """Of ∇L; above 0."""
+    start: Rows | None = None
+    """Where local training begins, as an offset from w."""
+    ahead: Rows | None = None
+    """Where gradients are taken, as an offset from θ."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +51,8 @@ class Schedule:
     """η, the learning rate before any decay over rounds."""
     rate: float
     """η_t, the learning rate of this round."""
+    momentum: float = 0.0
+    """Of the local steps; it begins anew in every round."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +61,12 @@ class Local(Schedule):
 
     steps: Column
     """K_i, the number of steps that each client takes."""
+
+    @property
+    def reach(self) -> Column:
+        """How many times η_t · (a gradient) makes up Δ_i: K_i, or Σ_k (1 − ρ^k)/(1 − ρ) with momentum ρ."""
+        rho = self.momentum
+        return (self.steps - rho * (1 - rho**self.steps) / (1 - rho)) / (1 - rho)
 
 
 @dataclass(frozen=True, kw_only=True)

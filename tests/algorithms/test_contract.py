@@ -138,16 +138,18 @@ def test_solves_a_quadratic(method: Algorithm) -> None:
     initial = method.init_client(server.model)
     client = type(initial)(*(field.expand(K, *field.shape).clone() for field in initial))
     slow = "Ada" in repr(method) or "Yogi" in repr(method)
-    for _ in range(1500 if slow else 300):
+    for round in range(1, 1501 if slow else 301):
         sent = method.broadcast(server)
-        linear, prox, decay = method.correct(sent, client, weight)
-        theta = sent.model.expand(K, P).clone()
+        linear, prox, decay, scale, start, ahead = (
+            0 if part is None else part for part in method.correct(sent, client, weight)
+        )
+        theta = sent.model + start + torch.zeros(K, P)
         for _ in range(steps):
-            gradient = curvature * (theta - centre) + (0 if linear is None else linear) + (prox + decay) * theta
+            gradient = scale * curvature * (theta + ahead - centre) + linear + (prox + decay) * theta
             theta = theta - lr * gradient
-        local = local_result(theta - sent.model, steps, lr)
+        local = local_result(theta - sent.model, steps, lr, round)
         upload, client = method.upload(sent, client, local, weight)
-        server = method.aggregate(server, means_of(method, upload, local, weight), cohort(steps=steps))
+        server = method.aggregate(server, means_of(method, upload, local, weight), cohort(steps=steps, round=round))
     assert (server.model - optimum).abs().max() < 0.15
 
 
@@ -160,4 +162,4 @@ def test_names_as_people_write_them() -> None:
     shown = [display_name(name) for name in ("fedavg", "scaffold", "feddc", "fedadam")]
     assert shown == ["FedAvg", "SCAFFOLD", "FedDC", "FedAdam"]
     assert [display_name(name).lower() for name in METHODS] == list(METHODS)
-    assert display_name("mine.methods.Mine") == "Mine"
+    assert display_name("mine/methods.py:Mine") == "Mine"

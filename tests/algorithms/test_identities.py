@@ -136,7 +136,7 @@ def test_paper_form_in_two_rounds_by_hand() -> None:
     upload, client = method.upload(method.broadcast(server), client, local, weight)
     server = method.aggregate(server, means_of(method, upload, local, weight), cohort(size=2))
     torch.testing.assert_close(server.model, (0.5 * 2 * delta[0] + 1.5 * 2 * delta[1]) / 2)
-    linear, prox, _ = method.correct(method.broadcast(server), client, weight)
+    linear, prox, *_ = method.correct(method.broadcast(server), client, weight)
     expected = (delta - delta.mean(dim=0)) / (0.5 * 2) - 0.3 * (server.model - delta)
     torch.testing.assert_close(linear, expected)
     torch.testing.assert_close(torch.as_tensor(prox), torch.full((2, 1), 0.3))

@@ -11,13 +11,13 @@ import pytest
 
 pytest.importorskip("selenium", reason="selenium is not installed: pip install 'feddc[dev]'")
 
-from feddc.report.collect import collect
+from feddc.report.lines import arrange
 from feddc.report.page import render
-from feddc.report.settings import arrange
+from feddc.report.runs import collect
 from tests.browser.chromium import PHONE, chromium, missing
 from tests.cli.test_cli import SMALL, feddc
 from tests.report.runs import write_comparison, write_run
-from tests.report.test_page import EVIL
+from tests.report.test_page import EVIL, EVIL_NAME
 
 if TYPE_CHECKING:
     from tests.browser.chromium import Browser
@@ -73,7 +73,7 @@ def test_it_draws_and_asks_nobody_for_anything(browser: Browser, real: Path) -> 
     assert drawn(browser, "plot-gap") >= 3
     assert browser.run("document.querySelectorAll('#plot-heat-left .hm, #plot-split .hm').length") == 2
     assert browser.run("document.querySelectorAll('#tables table').length") >= 2
-    assert "feddc" in browser.run("document.querySelector('h1').innerText")
+    assert "with these 2 seeds" in browser.run("document.querySelector('h1').innerText")
     assert browser.console() == []
     assert browser.requests() == []
 
@@ -93,8 +93,8 @@ def test_methods_are_switched_off_and_on(browser: Browser, real: Path) -> None:
     assert drawn(browser, "plot-curves") < before
     browser.click("#tab-drift")
     assert browser.run("document.querySelector('#plot-gap').data.filter(t => t.name).map(t => t.name)") == [
-        "feddyn",
-        "feddc",
+        "FedDyn",
+        "FedDC",
     ]
     browser.click("#tab-curves")
     browser.click(".chip")
@@ -177,7 +177,7 @@ def test_what_runs_contain_is_shown_and_not_executed(browser: Browser, tmp_path:
     for method in ("feddc", "feddyn"):
         config = write_run(runs / method, method=method) / "config.toml"
         text = config.read_text().replace('data = "digits"', f"data = '{EVIL}'")
-        config.write_text(text.replace('method = "', f'method = "{json.dumps(EVIL)[1:-1]}'))
+        config.write_text(text.replace('method = "', f'method = "{json.dumps(EVIL_NAME)[1:-1]}'))
     browser.open(page(tmp_path / "page.html", runs))
     for tab in ("curves", "tables", "drift", "split", "setup"):
         browser.click(f"#tab-{tab}")

@@ -38,10 +38,11 @@ def test_run_writes_a_whole_directory(tmp_path: Path, capsys: pytest.CaptureFixt
     ]
     records = [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
     assert [r["round"] for r in records] == [1, 2]
-    assert set(records[0]) >= {"accuracy", "loss", "participants", "bytes_up", "bytes_down", "seconds"}
+    assert set(records[0]["metrics"]) == {"accuracy", "loss"}
+    assert set(records[0]) >= {"participants", "bytes_up", "bytes_down", "seconds"}
     summary = json.loads((out / "summary.json").read_text())
     assert summary["status"] == "finished"
-    assert summary["best_accuracy"] == max(r["accuracy"] for r in records)
+    assert summary["best_accuracy"] == max(r["metrics"]["accuracy"] for r in records)
     config = tomllib.loads((out / "config.toml").read_text())
     assert config["method"] == "feddc:alpha=0.2"
     assert config["split"] == "dirichlet:0.1"

@@ -21,6 +21,17 @@ def test_from_real_runs_to_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert (tmp_path / "pages" / "report" / "drift.svg").exists()
 
 
+def test_two_commands_to_a_table_and_a_figure_for_a_paper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_run(tmp_path / "c" / "a", method="fedavg")
+    write_run(tmp_path / "c" / "b")
+    args = ["--latex", str(tmp_path / "tex"), "--csv", str(tmp_path / "csv"), "--target", "0.5"]
+    assert feddc("report", str(tmp_path / "c"), "-o", str(tmp_path / "page.html"), *args) == 0
+    assert str(tmp_path / "tex" / "convergence-wide.pdf") in capsys.readouterr().out
+    assert "Rounds to 50" in (tmp_path / "tex" / "rounds-to-50.tex").read_text()
+    assert "Rounds to 50 %" in (tmp_path / "page.html").read_text()
+    assert "Rounds to 90 %" not in (tmp_path / "page.html").read_text()
+
+
 def bad(tmp_path: Path, args: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     before = sorted(tmp_path.rglob("*"))
     assert feddc("report", *args, "-o", str(tmp_path / "page.html")) == 2

@@ -47,7 +47,7 @@ def test_a_finished_cell_is_never_run_again(tmp_path: Path, capsys: pytest.Captu
     printed = capsys.readouterr().out
     assert "2 of 4 cells to run" in printed
     assert all(file.stat().st_mtime_ns == when for file, when in before.items())
-    assert "best accuracy (%), measured | published: synthetic, 20 clients, 15 %" in printed
+    assert "Best accuracy (%): synthetic, natural split, 20 clients, 15 % a round (measured | paper)" in printed
     assert "| 99.57" in printed
     page = (report / "accuracy-synthetic.md").read_text()
     assert "shared_solution=true" in page

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import feddc
 from feddc.engine.dense import DenseGradient, DenseRows, dense_layers
 from feddc.engine.functional import FunctionalGradient
 from feddc.models import FlatModel
@@ -45,7 +46,8 @@ def test_the_gradient_is_that_of_autograd(module: nn.Module, kind: type, rows: i
     model = FlatModel(module)
     params = torch.randn(rows, model.params.numel())
     grads = torch.ones_like(params)
-    kind(layers if kind is DenseRows else module, params, grads)(x, y, share)
+    extra = () if kind is DenseRows else (feddc.Classification(),)
+    kind(layers if kind is DenseRows else module, params, grads, *extra)(x, y, share)
     for k, length in enumerate(lengths.flatten().tolist()):
         model.load(params[k], model.buffers())
         model.grads.fill_(1.0)  # both add to what is there

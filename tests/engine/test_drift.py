@@ -126,5 +126,5 @@ def test_a_client_that_grows_without_bound_is_reported() -> None:
 def test_growth_in_proportion_to_rounds_is_not_reported(rate: float, grows: bool) -> None:
     norms = [t if rate == 1 else rate**t for t in range(1, 60)]
     drifts = [Drift((0.0,), (norm,), (0.0,)) for norm in norms]
-    records = [feddc.Record(t, None, None, (3,), 0, 0, 0.0, drift=drift) for t, drift in enumerate(drifts, 1)]
+    records = [feddc.Record(t, {}, (3,), 0, 0, 0.0, drift=drift) for t, drift in enumerate(drifts, 1)]
     assert (warning(records) is not None) == grows

@@ -60,7 +60,15 @@ def start(module: nn.Module, round: int = 3) -> Start:
 def corrections(rows: int, params: int) -> list[Correction]:
     linear = torch.randn(rows, params, generator=torch.Generator().manual_seed(2))
     column = torch.rand(rows, 1, generator=torch.Generator().manual_seed(3))
-    return [Correction(), Correction(linear, prox=column), Correction(linear, decay=column), Correction(prox=2e-4)]
+    offset, scale = 0.1 * linear.flip(0), 0.5 + column
+    return [
+        Correction(),
+        Correction(linear, prox=column),
+        Correction(linear, decay=column),
+        Correction(prox=2e-4),
+        Correction(linear, prox=column, scale=scale, start=offset, ahead=offset.flip(1), decay=column),
+        Correction(scale=0.3, ahead=offset, decay=0.2),
+    ]
 
 
 def rows(correction: Correction, which: list[int]) -> Correction:
@@ -93,7 +101,7 @@ def workers() -> Iterator[Workers]:
     executor.close()
 
 
-@pytest.mark.parametrize("which", range(4))
+@pytest.mark.parametrize("which", range(6))
 def test_workers_give_the_bits_of_in_process(workers: Workers, which: int) -> None:
     plain = InProcess(workers.job)
     begin = start(workers.job.module)
@@ -207,6 +215,9 @@ class Gated(nn.Module):
         {"steps": 9},
         {"batch_size": None},
         {"augment": True},
+        {"sam": 0.2},
+        {"momentum": 0.9, "clip_norm": 0.5},
+        {"momentum": 0.5, "sam": 0.1, "clip_norm": None},
     ],
     ids=str,
 )

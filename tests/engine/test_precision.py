@@ -69,7 +69,7 @@ def test_the_written_out_gradient_rounds_as_autocast_does() -> None:
     params = torch.randn(rows, FlatModel(dense()).params.numel()) / 4
     x, y = torch.randn(rows, 5, 36), torch.randint(3, (rows, 5))
     wanted, found, exact = (torch.zeros_like(params) for _ in range(3))
-    FunctionalGradient(dense(), params, wanted, "bf16")(x, y, 1 / 5)
+    FunctionalGradient(dense(), params, wanted, feddc.Classification(), "bf16")(x, y, 1 / 5)
     HalfDenseRows(layers, params, found)(x, y, 1 / 5)
     for k in range(rows):
         DenseGradient(layers, params[k], exact[k])(x[k], y[k])

@@ -4,45 +4,86 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Any
 
-from feddc.report.collect import collect
-from feddc.report.export import export, smooth
-from feddc.report.settings import arrange
+import pytest
+
+from feddc.report.export import export_figures
+from feddc.report.figures import convergence, drift
+from feddc.report.lines import Setting, arrange
+from feddc.report.runs import collect
 from tests.report.runs import write_comparison, write_run
 
 
-def test_every_format_with_its_numbers(tmp_path: Path) -> None:
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture
+def setting(tmp_path: Path) -> Setting:
     for seed in (0, 1):
         write_comparison(tmp_path / "runs" / str(seed), ("fedavg", "feddc:alpha=0.1", "feddc:alpha=1"), seed=seed)
-    settings = arrange(collect([tmp_path / "runs"]))
-    files = list(export(settings, tmp_path / "out", ["pdf", "png", "svg"]))
-    assert sorted(file.name for file in files) == sorted(
-        f"{stem}.{kind}" for stem in ("convergence", "drift", "split", "alpha") for kind in ("csv", "pdf", "png", "svg")
-    )
-    starts = {"pdf": b"%PDF", "png": b"\x89PNG", "svg": b"<?xml"}
+    [found] = arrange(collect([tmp_path / "runs"]))
+    return found
+
+
+def test_every_format_for_one_and_two_columns_with_its_numbers(setting: Setting, tmp_path: Path) -> None:
+    files = list(export_figures([setting], tmp_path / "out", ["pdf", "svg"]))
+    figures = [f"{name}{wide}" for name in ("convergence", "drift", "split", "alpha") for wide in ("", "-wide")]
+    numbers = ["convergence", "drift", "drift-clients", "split", "alpha"]
+    wanted = [f"{each}.{kind}" for each in figures for kind in ("pdf", "svg")] + [f"{each}.csv" for each in numbers]
+    assert sorted(file.name for file in files) == sorted(wanted)
+    starts = {"pdf": b"%PDF", "svg": b"<?xml"}
     assert all(file.read_bytes().startswith(starts.get(file.suffix[1:], b"")) for file in files)
-    with (tmp_path / "out" / "convergence.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == 3 * 20
-    last = [float(row["accuracy"]) for row in rows if row["method"] == "fedavg"][-1]
-    wanted = [run.records[-1].accuracy for run in settings[0].lines[0].runs]
-    assert abs(last - 50 * sum(each or 0 for each in wanted)) < 1e-2
-    assert b"fedavg" in (tmp_path / "out" / "convergence.svg").read_bytes()  # text stays text
+    found = rows(tmp_path / "out" / "convergence.csv")
+    assert len(found) == 3 * 20
+    last = [float(row["score"]) for row in found if row["method"] == "FedAvg"][-1]
+    wanted_last = [run.records[-1].accuracy or 0.0 for run in setting.lines[0].runs]
+    assert last == pytest.approx(50 * sum(wanted_last), abs=1e-2)
+    assert b"FedAvg" in (tmp_path / "out" / "convergence.svg").read_bytes()  # text stays text
+
+
+def drawn(axes: Any) -> dict[str, Any]:
+    return {line.get_label(): line for line in axes.lines if not line.get_label().startswith("_")}
+
+
+def test_the_numbers_are_those_of_the_figure(setting: Setting, tmp_path: Path) -> None:
+    """drift.csv had the cosines of single rounds, the figure their running mean."""
+    list(export_figures([setting], tmp_path, []))
+    figure = drift(setting)
+    assert figure is not None
+    for axes, column in zip(figure.axes, ("gap", "cosine_mean5"), strict=True):
+        for label, line in drawn(axes).items():
+            found = [row[column] for row in rows(tmp_path / "drift.csv") if row["method"] == label]
+            wanted = [float(each) for each in found if each]
+            assert list(line.get_ydata()) == wanted
+    figure = convergence(setting)
+    assert figure is not None
+    for label, line in drawn(figure.axes[0]).items():
+        wanted = [float(row["score"]) for row in rows(tmp_path / "convergence.csv") if row["method"] == label]
+        assert list(line.get_ydata()) == wanted
+
+
+def test_a_label_goes_with_its_line_and_its_colour(setting: Setting) -> None:
+    figure = convergence(setting)
+    assert figure is not None
+    found = drawn(figure.axes[0])
+    assert list(found) == ["FedAvg", "FedDC α=0.1", "FedDC α=1"]
+    assert found["FedAvg"].get_color() == "black"
+    assert found["FedAvg"].get_ydata()[-1] < found["FedDC α=1"].get_ydata()[-1]
+    legend = figure.legends[0]
+    shown = {
+        text.get_text(): handle.get_color() for text, handle in zip(legend.texts, legend.legend_handles, strict=True)
+    }
+    assert shown == {label: line.get_color() for label, line in found.items()}
 
 
 def test_settings_have_files_of_their_own_and_what_is_missing_is_left_out(tmp_path: Path) -> None:
     for split in ("iid", "dirichlet:0.1"):
         run = write_run(tmp_path / "runs" / split, split=split, drift=False)
         (run / "split.json").unlink()
-    files = list(export(arrange(collect([tmp_path / "runs"])), tmp_path / "out", ["png"]))
+    files = list(export_figures(arrange(collect([tmp_path / "runs"])), tmp_path / "out", ["png"]))
     assert sorted(file.name for file in files) == [
-        "dirichlet-0.1-convergence.csv",
-        "dirichlet-0.1-convergence.png",
-        "iid-convergence.csv",
-        "iid-convergence.png",
+        f"{stem}-convergence{end}" for stem in ("dirichlet-0.1", "iid") for end in ("-wide.png", ".csv", ".png")
     ]
-
-
-def test_smooth_keeps_length_and_level() -> None:
-    assert smooth([1.0] * 7) == [1.0] * 7
-    assert smooth([0.0, 3.0, 0.0], reach=1) == [1.5, 1.0, 1.5]

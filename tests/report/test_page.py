@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 
 import feddc
-from feddc.report.collect import collect
 from feddc.report.commands import commands
-from feddc.report.headline import headline
+from feddc.report.lines import Setting, arrange
 from feddc.report.page import body, render
 from feddc.report.page import page as whole
-from feddc.report.settings import Setting, arrange
+from feddc.report.runs import collect
 from tests.report.runs import write_comparison, write_run
 
 
@@ -45,27 +44,6 @@ class Tags(HTMLParser):
         self.attributes += attrs
 
 
-def test_the_first_screen_says_which_method_how_much_better_and_at_what_cost(tmp_path: Path) -> None:
-    [setting] = settings(write_comparison(tmp_path / "c", rounds=40))
-    found = headline(setting)
-    assert found.sentence == "feddc reaches 90 % first: in 11 rounds, 2.4× fewer rounds than fedavg."
-    assert "A round of feddc moves 2" in found.cost
-    answers = {card.question: (card.who, card.note) for card in found.cards}
-    assert answers["Moved to 90 %"][0] in ("feddyn", "feddc")
-    assert "points over fedavg" in answers["Best accuracy"][1]
-
-
-def test_one_run_is_enough(tmp_path: Path) -> None:
-    [setting] = settings(write_run(tmp_path / "r"))
-    assert headline(setting).sentence.startswith("feddc reaches 90 % in 11 rounds; its best accuracy is 9")
-    assert "fewer" not in body([setting])
-
-
-def test_nobody_reaches_the_target(tmp_path: Path) -> None:
-    [setting] = settings(write_comparison(tmp_path / "c", target=0.999))
-    assert "no method reaches 99.9 %" in headline(setting).sentence
-
-
 def test_sixty_runs(tmp_path: Path) -> None:
     for seed in range(4):
         for split in ("iid", "dirichlet:0.6", "dirichlet:0.3"):
@@ -79,10 +57,10 @@ def test_sixty_runs(tmp_path: Path) -> None:
     found = settings(tmp_path)
     assert [len(setting.runs) for setting in found] == [20, 20, 20]
     page = body(found)
-    assert "in every setting" in page
+    assert "Best accuracy (%): digits, 6 clients, 30 % a round" in page
     assert len(page) < 1_000_000
     assert data(page)[0]["lines"][0]["seeds"] == 4
-    assert "sd" in data(page)[0]["lines"][0]["curves"]["accuracy"]
+    assert "sd" in data(page)[0]["lines"][0]["curves"]["score"]
 
 
 def test_published_numbers_stand_beside_cells_of_the_paper(tmp_path: Path) -> None:
@@ -90,7 +68,7 @@ def test_published_numbers_stand_beside_cells_of_the_paper(tmp_path: Path) -> No
     write_comparison(tmp_path / "c", ("fedavg", "feddc"), **values)
     page = body(settings(tmp_path / "c"))
     assert "rounds, paper" in page
-    assert re.search(r"feddc</th><td>[^<]*</td><td>46</td>", page)  # what the paper prints for FedDC, iid, 15 %
+    assert re.search(r"FedDC</th><td>[^<]*</td><td>46</td>", page)  # what the paper prints for FedDC, iid, 15 %
     assert "The paper ran 600 rounds, these runs had 30." in page
     assert "printed as 98.00" in page  # the note on a misprint
     write_comparison(tmp_path / "d", ("fedavg", "feddc"), **values | {"lr": 0.2})
@@ -101,7 +79,7 @@ def test_sensitivity_and_ablation(tmp_path: Path) -> None:
     write_comparison(tmp_path / "c", ("fedavg", "feddc:alpha=0.01", "feddc:alpha=0.1", "feddc:penalty=false"))
     page = body(settings(tmp_path / "c"))
     assert "loss + correction" in page
-    [family] = [each for each in data(page)[0]["alpha"] if each["label"] == "feddc"]
+    [family] = [each for each in data(page)[0]["alpha"] if each["label"] == "FedDC"]
     assert family["alpha"] == [0.01, 0.1]
     assert "α and ablation" not in body(settings(write_comparison(tmp_path / "d")))
 
@@ -127,6 +105,7 @@ def test_drift_is_told_by_the_next_time_a_client_comes(tmp_path: Path) -> None:
 
 
 EVIL = '<img src=x onerror="alert(1)"></script><script>alert(2)</script>'
+EVIL_NAME = EVIL.replace("/", "")  # with a slash it would be the name of a file
 
 
 def test_nothing_from_a_run_directory_is_markup(tmp_path: Path) -> None:
@@ -136,7 +115,7 @@ def test_nothing_from_a_run_directory_is_markup(tmp_path: Path) -> None:
     for name in ("a", "b"):
         config = folder / name / "config.toml"
         text = config.read_text().replace('data = "digits"', f"data = '{EVIL}'")
-        config.write_text(text.replace('method = "feddc:alpha=0.1"', f"method = '{EVIL}:alpha=1'"))
+        config.write_text(text.replace('method = "feddc:alpha=0.1"', f"method = '{EVIL_NAME}:alpha=1'"))
     page = render(settings(folder), EVIL)
     assert EVIL not in page
     found = Tags(body(settings(folder)))

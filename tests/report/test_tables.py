@@ -1,35 +1,126 @@
-"""Numbers as people publish them."""
+"""The numbers of the tables, and which of them are bold."""
 
 from __future__ import annotations
 
-from feddc.engine import Record
-from feddc.report.tables import compare, sparkline, speedup
+from pathlib import Path
+
+from feddc.report.columns import ratio, rounds_text
+from feddc.report.lines import Reach, Setting, arrange
+from feddc.report.runs import collect
+from feddc.report.tables import Table, ablation_table, compare_table, overview, rounds_table, score_table
+from tests.report.runs import reaching, write_run, write_seeds
 
 
-def records(*accuracies: float | None) -> list[Record]:
-    return [Record(i + 1, a, 0.5, (0,), 600_000, 400_000, 0.1) for i, a in enumerate(accuracies)]
+def only(path: Path) -> Setting:
+    [setting] = arrange(collect([path]))
+    return setting
 
 
-def test_rows() -> None:
-    runs = [
-        ("fedavg", records(0.1, 0.5, 0.8, 0.96)),
-        ("feddc", records(0.5, 0.97, 0.9, 0.9)),
-        ("bad", records(0.1, None)),
-    ]
-    fedavg, feddc, bad = compare(runs, 0.95, 4)
-    assert (fedavg.rounds, fedavg.speedup, fedavg.megabytes) == ("4", "1.00×", "4.0")
-    assert (feddc.best, feddc.rounds, feddc.speedup, feddc.megabytes) == ("97.00 %", "2", "2.00×", "2.0")
-    assert (bad.rounds, bad.speedup, bad.megabytes) == (">4", "<1.00×", ">2.0")
+def texts(table: Table, row: str) -> dict[str, str]:
+    entries = dict(table.rows)[row]
+    return {column.key: entry.text for column, entry in zip(table.columns, entries, strict=True)}
 
 
-def test_speedup_is_a_bound_where_a_run_is_censored() -> None:
-    assert speedup(None, 50, 600) == ">12.00×"
-    assert speedup(60, None, 600) == "<0.10×"
-    assert speedup(None, None, 600) == "–"
+def bold(table: Table) -> set[tuple[str, str]]:
+    return {
+        (label, column.key)
+        for label, entries in table.rows
+        for column, entry in zip(table.columns, entries, strict=True)
+        if entry.bold
+    }
 
 
-def test_sparkline_is_of_bounded_length_and_monotone() -> None:
-    line = sparkline(records(*[i / 100 for i in range(100)]), 0.0)
-    assert len(line) == 16
-    assert list(line) == sorted(line)
-    assert sparkline(records(None), 0.0) == ""
+def reach(*rounds: int, of: int = 34) -> list[Reach]:
+    """Rounds of some seeds, 0 for one that did not get there."""
+    return [Reach(each or of, 0, None, bool(each)) for each in rounds]
+
+
+def test_a_bound_is_one_that_the_data_supports() -> None:
+    pairs = list(zip(reach(27, 0, 0), reach(12, 13, 13), strict=True))
+    assert ratio(pairs).text == ">2.5×"  # (27 + 34 + 34) / (12 + 13 + 13), not 34 / 12.67
+    assert ratio([(b, a) for a, b in pairs]).text == "<0.4×"
+    assert ratio(list(zip(reach(0), reach(0), strict=True))).text == "–"
+    whole = ratio(list(zip(reach(30, 20), reach(10, 10), strict=True)))
+    assert (whole.text, whole.mean, whole.numbers["n"]) == ("2.50× ± 0.71", 2.5, 2)
+
+
+def test_seeds_that_did_not_get_there_are_named() -> None:
+    assert rounds_text(reach(27, 0, 0)) == "27 (1 of 3 seeds, the others >34)"
+    assert rounds_text(reach(0, 0)) == ">34"
+    assert rounds_text(reach(10, 12)) == "11.0 ± 1.4"
+    assert rounds_text(reach(10), pending=1) == "10 (1 of 2 seeds, 1 not yet)"
+    assert rounds_text(reach(0), pending=2) == "– (0 of 3 seeds, 1 >34, 2 not yet)"
+
+
+def test_values_of_a_comparison(tmp_path: Path) -> None:
+    write_seeds(tmp_path, "fedavg", [[0.1, 0.5, 0.8, 0.96], [0.1, 0.5, 0.96, 0.9]])
+    write_seeds(tmp_path, "feddc", [[0.5, 0.97, 0.9, 0.9], [0.5, 0.98, 0.92, 0.9]])
+    setting = only(tmp_path)
+    found = compare_table(setting)
+    feddc = texts(found, "FedDC")
+    assert feddc["best"] == "97.50 ± 0.71"
+    assert feddc["last10"] == "82.12 ± 0.53"  # the means of 81.75 and 82.5
+    assert feddc["rounds"] == "2.0 ± 0.0"
+    assert feddc["speedup"] == "1.75× ± 0.35"  # 3.5 / 2; 2 and 1.5
+    spent = [sum(r.bytes_up + r.bytes_down for r in run.records[:2]) for run in setting.lines[1].runs]
+    assert dict(found.rows)["FedDC"][4].mean == sum(spent) / 2
+    assert texts(found, "FedAvg")["speedup"] == "1×"
+    assert texts(score_table(setting), "FedDC")["seeds"] == "2"
+    assert texts(rounds_table(setting, 0.9), "FedDC")["seconds"] == "0.0200 ± 0.0000 s"
+
+
+def test_bold_is_what_is_shown_to_be_ahead(tmp_path: Path) -> None:
+    """SCAFFOLD moves twice the bytes of FedAvg: the fastest is not the cheapest."""
+    write_seeds(tmp_path, "fedavg", [reaching(n, 30) for n in (14, 15, 16, 15)])
+    write_seeds(tmp_path, "scaffold", [reaching(n, 30) for n in (12, 13, 13, 12)])
+    assert bold(rounds_table(only(tmp_path), 0.9)) == {("SCAFFOLD", "rounds"), ("FedAvg", "bytes")}
+
+
+def test_nothing_is_bold_with_one_seed_or_without_a_difference(tmp_path: Path) -> None:
+    write_seeds(tmp_path / "one", "fedavg", [reaching(20, 30)])
+    write_seeds(tmp_path / "one", "feddc", [reaching(5, 30)])
+    assert bold(rounds_table(only(tmp_path / "one"), 0.9)) == set()
+    write_seeds(tmp_path / "two", "fedavg", [[0.9, 0.910], [0.9, 0.935], [0.9, 0.920]])
+    write_seeds(tmp_path / "two", "feddc", [[0.9, 0.930], [0.9, 0.920], [0.9, 0.9177]])
+    assert bold(score_table(only(tmp_path / "two"))) == set()
+
+
+def test_unfinished_runs_are_not_judged(tmp_path: Path) -> None:
+    write_seeds(tmp_path, "feddc", [reaching(5, 30), reaching(6, 30)])
+    for seed in (0, 1):
+        write_run(tmp_path / f"a{seed}", method="fedavg", seed=seed, scores=[0.5] * 12, rounds=30, done=12)
+    found = rounds_table(only(tmp_path), 0.9)
+    assert texts(found, "FedAvg")["rounds"] == "not yet"
+    assert texts(found, "FedAvg")["bytes"] == "not yet"
+    assert texts(found, "FedDC")["speedup"] == "not yet"
+    assert texts(score_table(only(tmp_path)), "FedAvg")["best"] == "so far 50.00 ± 0.00"
+    assert texts(score_table(only(tmp_path)), "FedAvg")["seeds"] == "0, 2 unfinished"
+    assert bold(found) == set()
+
+
+def test_a_run_that_stopped_early_bounds_only_what_it_ran(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", method="feddc", scores=[0.5, 0.91], stop_at=0.9)
+    assert texts(rounds_table(only(tmp_path), 0.95), "FedDC")["rounds"] == ">2"
+
+
+def test_a_diverged_run_never_gets_there(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", method="feddc", scores=[0.5, 0.2], status="diverged")
+    config = tmp_path / "a" / "config.toml"
+    config.write_text(config.read_text().replace("rounds = 2", "rounds = 50"))
+    assert texts(rounds_table(only(tmp_path), 0.9), "FedDC")["rounds"] == ">50"
+    assert texts(score_table(only(tmp_path)), "FedDC")["seeds"] == "0, 1 diverged"
+
+
+def test_ablation_and_overview(tmp_path: Path) -> None:
+    for split in ("iid", "dirichlet:0.6"):
+        write_seeds(tmp_path / split, "fedavg", [[0.5, 0.6]], split=split)
+        write_seeds(tmp_path / split, "feddc", [[0.7, 0.8]], split=split)
+        write_seeds(tmp_path / split, "feddc:penalty=false", [[0.65, 0.6]], split=split)
+    settings = arrange(collect([tmp_path]))
+    ablation = ablation_table(settings[0])
+    assert ablation is not None
+    assert [row[1][0].text for row in ablation.rows] == ["FedAvg", "loss + correction", "loss + penalty + correction"]
+    best, rounds = overview(settings)
+    assert [column.heading for column in best.columns] == ["dirichlet:0.6", "iid"]
+    assert [entry.text for entry in dict(best.rows)["FedDC penalty=false"]] == ["65.00", "65.00"]
+    assert [entry.text for entry in dict(rounds.rows)["FedDC"]] == [">2", ">2"]

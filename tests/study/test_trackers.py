@@ -16,7 +16,7 @@ from tests.conftest import FAST
 
 def test_scalars_are_means_over_the_cohort() -> None:
     drift = feddc.Drift((1.0, 3.0), (2.0, 4.0), (5.0, 7.0), 0.5)
-    record = feddc.Record(1, 0.5, None, (0, 1), 1_000_000, 1_000_000, 0.1, drift=drift)
+    record = feddc.Record(1, {"accuracy": 0.5}, (0, 1), 1_000_000, 1_000_000, 0.1, drift=drift)
     assert scalars(record) == {
         "accuracy": 0.5,
         "seconds": 0.1,

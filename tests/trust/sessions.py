@@ -7,7 +7,9 @@ from collections.abc import Callable, Collection, Mapping
 import numpy as np
 
 from feddc.errors import ProtocolError
-from feddc.trust.secure import Plan, SecureClient, SecureServer
+from feddc.trust.secure.client import SecureClient
+from feddc.trust.secure.messages import Session
+from feddc.trust.secure.server import SecureServer
 
 Tamper = Callable[[int, int, bytes], bytes]
 
@@ -17,15 +19,15 @@ def honest(_exchange: int, _client: int, message: bytes) -> bytes:
 
 
 def run_session(
-    plan: Plan,
+    session: Session,
     vectors: Mapping[int, list[np.ndarray]],
     threshold: int | None = None,
     gone: Mapping[int, Collection[int]] | None = None,
     tamper: Tamper = honest,
 ) -> tuple[SecureServer, list[np.ndarray]]:
     """The server and the sums. ``gone[e]`` vanish before exchange e (from 1); ``tamper`` sees what clients send."""
-    server = SecureServer(plan, vectors, threshold)
-    clients = {number: SecureClient(number, plan) for number in vectors}
+    server = SecureServer(session, vectors, threshold)
+    clients = {number: SecureClient(number, session) for number in vectors}
     gone = gone or {}
 
     def ask(

@@ -6,17 +6,18 @@ import math
 
 import dp_accounting
 import dp_accounting.rdp
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from feddc.errors import ConfigError
-from feddc.trust.privacy import ORDERS, Budget, Sampling, clipped, make_privacy, noise_like, planned
+from feddc.trust.privacy import ORDERS, Budget, Draws, clipped, make_privacy, noise_like, planned
 
-EVERYONE = Sampling(clients=20, size=20, random=True, fixed=False)
-POISSON = Sampling(clients=20, size=6, random=True, fixed=False)
-FIXED = Sampling(clients=20, size=6, random=True, fixed=True)
+EVERYONE = Draws(clients=20, size=20, random=True, fixed=False)
+POISSON = Draws(clients=20, size=6, random=True, fixed=False)
+FIXED = Draws(clients=20, size=6, random=True, fixed=True)
 
 
 @settings(max_examples=50, deadline=None)
@@ -51,20 +52,20 @@ def test_epsilon_is_that_of_dp_accounting() -> None:
         (EVERYONE, "central", gaussian, False),
         (POISSON, "central", dp_accounting.PoissonSampledDpEvent(0.3, gaussian), False),
         (FIXED, "central", dp_accounting.SampledWithoutReplacementDpEvent(20, 6, half), True),
-        (POISSON, "local", gaussian, False),  # the server sees who took part: nothing is gained by sampling
+        (POISSON, "local", gaussian, False),  # the server sees who took part: nothing is gained by draws
         (POISSON, "distributed", gaussian, False),
     ]
-    for sampling, where, event, replace in cases:
-        budget = Budget(make_privacy(f"{where}:noise=1.3"), sampling, 1e-5)
-        assert budget.epsilon(30) == pytest.approx(epsilon_by_the_library(event, 30, 1e-5, replace)), (sampling, where)
+    for draws, where, event, replace in cases:
+        budget = Budget(make_privacy(f"{where}:noise=1.3"), draws, 1e-5)
+        assert budget.epsilon(30) == pytest.approx(epsilon_by_the_library(event, 30, 1e-5, replace)), (draws, where)
 
 
 @pytest.mark.parametrize("epsilon", [2.0, 8.0])
-@pytest.mark.parametrize("sampling", [EVERYONE, POISSON])
-def test_planned_noise_is_enough_and_hardly_more(sampling: Sampling, epsilon: float) -> None:
-    noise = planned(make_privacy("central"), sampling, 50, epsilon)
-    assert Budget(make_privacy(f"central:noise={noise}"), sampling).epsilon(50) <= epsilon
-    assert Budget(make_privacy(f"central:noise={noise * 0.995}"), sampling).epsilon(50) > epsilon
+@pytest.mark.parametrize("draws", [EVERYONE, POISSON])
+def test_planned_noise_is_enough_and_hardly_more(draws: Draws, epsilon: float) -> None:
+    noise = planned(make_privacy("central"), draws, 50, epsilon)
+    assert Budget(make_privacy(f"central:noise={noise}"), draws).epsilon(50) <= epsilon
+    assert Budget(make_privacy(f"central:noise={noise * 0.995}"), draws).epsilon(50) > epsilon
 
 
 def test_a_budget_is_never_exceeded() -> None:
@@ -79,7 +80,7 @@ def test_without_noise_epsilon_is_infinite() -> None:
 
 
 def test_noise_has_the_deviation_asked_for() -> None:
-    drawn = noise_like(torch.zeros(100_000), 2.5, torch.Generator().manual_seed(0))
+    drawn = noise_like(torch.zeros(100_000), 2.5, np.random.default_rng(0))
     assert float(drawn.std()) == pytest.approx(2.5, rel=0.02)
     assert make_privacy("local:noise=2").site_deviation(9) == 2
     assert make_privacy("distributed:noise=3").site_deviation(9) == 1

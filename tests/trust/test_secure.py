@@ -12,21 +12,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from feddc.errors import ConfigError, ProtocolError
-from feddc.trust.secure import Grid, Plan, SecureClient, SecureServer, keys
-from feddc.trust.secure.grid import Weighting, distinct
-from feddc.trust.secure.messages import session_of
+from feddc.trust.secure import Lattice, keys
+from feddc.trust.secure.client import SecureClient
+from feddc.trust.secure.lattice import Weighting, distinct
+from feddc.trust.secure.messages import Session, session_of
+from feddc.trust.secure.server import SecureServer
 from tests.trust.sessions import run_session
 
 QUICK = settings(max_examples=20, deadline=None)
 FUZZ = settings(max_examples=int(os.environ.get("FEDDC_FUZZ", "100")), deadline=None)
-PLAN = Plan(session_of("test", 1), ((5, 32), (3, 64)))
-SMALL = Plan(session_of("small"), ((2, 32),))
+PLAN = Session(session_of("test", 1), ((5, 32), (3, 64)))
+SMALL = Session(session_of("small"), ((2, 32),))
 
 
-def vectors(clients: int, plan: Plan = PLAN, seed: int = 0) -> dict[int, list[np.ndarray]]:
+def vectors(clients: int, session: Session = PLAN, seed: int = 0) -> dict[int, list[np.ndarray]]:
     rng = np.random.default_rng(seed)
     return {
-        n: [rng.integers(-(2 ** (bits - 6)), 2 ** (bits - 6), size=length) for length, bits in plan.vectors]
+        n: [rng.integers(-(2 ** (bits - 6)), 2 ** (bits - 6), size=length) for length, bits in session.vectors]
         for n in range(clients)
     }
 
@@ -67,14 +69,14 @@ def test_what_the_server_sees_of_a_client_is_uniform() -> None:
     """10 000 zeros under masks look like random bits, other ones in every session, and differ between clients."""
     seen: list[np.ndarray] = []
     for attempt in range(2):
-        plan = Plan(session_of("zeros", attempt), ((10_000, 32),))
+        session = Session(session_of("zeros", attempt), ((10_000, 32),))
 
         def look(exchange: int, _client: int, message: bytes) -> bytes:
             if exchange == 3:
                 seen.append(np.frombuffer(message[-40_000:], dtype="<u4"))
             return message
 
-        _, sums = run_session(plan, {n: [np.zeros(10_000, dtype=np.int64)] for n in range(3)}, tamper=look)
+        _, sums = run_session(session, {n: [np.zeros(10_000, dtype=np.int64)] for n in range(3)}, tamper=look)
         assert not sums[0].any()
     assert len(seen) == 6
     for each in seen:
@@ -124,11 +126,13 @@ def test_tampered_messages_exclude_a_client_or_are_refused(data: st.DataObject) 
     """
     exchange, culprit = data.draw(st.integers(1, 4)), data.draw(st.integers(0, 3))
     kind = data.draw(st.sampled_from(["flip", "cut", "grow", "random", "other", "stale"]))
-    plan = Plan(session_of("fuzz"), ((2, 32),))
+    session = Session(session_of("fuzz"), ((2, 32),))
     before: dict[int, bytes] = {}
     if kind == "stale":
-        stale = Plan(session_of("fuzz", 0), ((2, 32),))
-        run_session(stale, vectors(4, plan), 3, tamper=lambda e, n, m: before.setdefault(e, m) if n == culprit else m)
+        stale = Session(session_of("fuzz", 0), ((2, 32),))
+        run_session(
+            stale, vectors(4, session), 3, tamper=lambda e, n, m: before.setdefault(e, m) if n == culprit else m
+        )
 
     def tamper(at: int, client: int, message: bytes) -> bytes:
         if at == exchange and client != culprit:
@@ -148,9 +152,9 @@ def test_tampered_messages_exclude_a_client_or_are_refused(data: st.DataObject) 
             return data.draw(st.binary(max_size=200))
         return before.get(exchange if kind == "stale" else -exchange, b"")
 
-    given_ = vectors(4, plan)
+    given_ = vectors(4, session)
     try:
-        server, sums = run_session(plan, given_, 3, tamper=tamper)
+        server, sums = run_session(session, given_, 3, tamper=tamper)
     except ProtocolError:
         return
     assert sums[0].tolist() == total(given_, server.used)[0].tolist()
@@ -236,27 +240,27 @@ def test_any_threshold_of_shares_gives_the_secret_back_and_fewer_do_not(count: i
 @QUICK
 @given(st.lists(st.floats(-20, 20, width=32), min_size=1, max_size=20), st.integers(2, 24), st.floats(0.01, 10))
 def test_a_client_commits_what_the_server_can_read(numbers: list[float], bits: int, size: float) -> None:
-    grid, values = Grid(size, bits), torch.tensor([numbers])
-    rounded = grid.rounded(values)
-    inside = values.abs() <= grid.range
-    tolerance = grid.step / 2 + 1e-6 * grid.range
+    lattice, values = Lattice(size, bits), torch.tensor([numbers])
+    rounded = lattice.rounded(values)
+    inside = values.abs() <= lattice.range
+    tolerance = lattice.step / 2 + 1e-6 * lattice.range
     assert ((rounded - values).abs() <= tolerance)[inside].all()
-    torch.testing.assert_close(rounded, grid.rounded(rounded))  # rounding again changes nothing
-    assert (rounded.abs() <= grid.range * (1 + 1e-6)).all()
+    torch.testing.assert_close(rounded, lattice.rounded(rounded))  # rounding again changes nothing
+    assert (rounded.abs() <= lattice.range * (1 + 1e-6)).all()
 
 
 def test_what_is_no_number_counts_as_nothing() -> None:
-    grid = Grid(1.0, 8)
-    assert grid.quantised(torch.tensor([[float("nan"), float("inf"), -float("inf")]])).tolist() == [[0, 127, -127]]
+    lattice = Lattice(1.0, 8)
+    assert lattice.quantised(torch.tensor([[float("nan"), float("inf"), -float("inf")]])).tolist() == [[0, 127, -127]]
 
 
 @QUICK
 @given(st.lists(st.integers(1, 1000), min_size=2, max_size=8), st.integers(2, 24))
 def test_weighted_sums_never_overflow_and_are_the_weighted_sums(samples: list[int], bits: int) -> None:
-    grid, weights = Grid(1.0, bits), [n / np.mean(samples) for n in samples]
+    lattice, weights = Lattice(1.0, bits), [n / np.mean(samples) for n in samples]
     weighting = Weighting.of(weights)
-    worst = grid.largest * sum(weighting.units)
-    assert worst < 2 ** (weighting.ring(grid) - 1)
+    worst = lattice.largest * sum(weighting.units)
+    assert worst < 2 ** (weighting.ring(lattice) - 1)
     for unit, weight in zip(weighting.units, weights, strict=True):
         assert unit * weighting.unit == pytest.approx(weight, rel=1e-6, abs=max(weights) * 2**-24)
 
@@ -265,10 +269,10 @@ def test_weights_in_proportion_share_a_sum() -> None:
     found, places = distinct({"mean": [1, 1, 1], "variate": [0.1, 0.1, 0.1]})
     assert len(found) == 1
     assert places == {"mean": (0, 1), "variate": (0, 0.1)}
-    assert found[0].ring(Grid(bits=24)) == 32
+    assert found[0].ring(Lattice(bits=24)) == 32
     found, places = distinct({"mean": [1, 1, 1], "samples": [1, 2, 3]})
     assert len(found) == 2
-    assert [each.ring(Grid(bits=24)) for each in found] == [32, 64]
+    assert [each.ring(Lattice(bits=24)) for each in found] == [32, 64]
 
 
 SSSS = [  # made with the program ssss (-s 128 -D), as PyCryptodome publishes them: threshold, secret, shares

@@ -60,9 +60,9 @@ def method_name(method: Algorithm) -> str:
 def display_name(name: str) -> str:
     """A method's name as people write it, FedDC for feddc: its ``title``, or the name of its class or function.
 
-    A name that no registry knows is shown as it is, without the path in front of a dotted one.
+    A name that no registry knows is shown without the file or module that it comes from.
     """
     factory = METHODS.get(name)
     if factory is None:
-        return name.rpartition(".")[2] or name
+        return specs.Spec.parse(name).label
     return str(getattr(factory, "title", factory.__name__))

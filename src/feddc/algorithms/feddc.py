@@ -16,6 +16,9 @@ has g_i⁺ = (1 − r)(g_i − g/ω_i) + r ∇L_i, which grows without bound whe
 ``form="paper"`` is the text taken literally: g_i = −Δ_i/(K η) of the last round, w the weighted mean of θ_i + h_i over
 the cohort, α undivided. It needs full participation: at 15 % it collapses, as the drift of absent clients is left out.
 Only the clients know θ_i + h_i, so they send it beside Δ_i: two vectors.
+
+``leak`` λ: h_i ← (1 − λ) h_i + Δ_i, and the server's mean of them alike. The drift is a sum, so noise that the server
+adds for privacy grows in it as √rounds; with a leak it stops at √(1/2pλ) rounds' worth. Exact at full participation.
 """
 
 from __future__ import annotations
@@ -44,11 +47,13 @@ class FedDC:
     steps: Literal["own", "nominal"] = "own"
     penalty: bool = True
     correction: bool = True
+    leak: float = 0.0
     server: ServerOptimizer = SGD()
     fixed_steps: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_number("alpha", self.alpha, 0)
+        check_number("leak", self.leak, 0, 1)
         check(self.form in ("code", "paper"), f"form must be 'code' or 'paper', not {self.form!r}")
         check(self.steps in ("own", "nominal"), f"steps must be 'own' or 'nominal', not {self.steps!r}")
 
@@ -72,7 +77,7 @@ class FedDC:
     def upload(
         self, sent: PairSent, client: Client, local: LocalResult, weight: Column
     ) -> tuple[DeltaUpload | PaperUpload, Client]:
-        drift = client.drift + local.delta
+        drift = (1 - self.leak) * client.drift + local.delta
         gradient = -local.delta[:, : client.variate.shape[1]] / self._travelled(local)
         if self.form == "paper":
             return PaperUpload(local.delta, local.delta + drift), Client(drift, gradient)
@@ -92,7 +97,7 @@ class FedDC:
             model, opt = self.server.step(server.model, mean.upload.moved / mean.weight, server.opt, mean, cohort)
             return Server(model, server.drift, -means["gradient"].delta[: len(variate)], opt)
         mean = means["plain"]
-        drift = server.drift + cohort.participation * mean.delta
+        drift = server.drift + cohort.participation * (mean.delta - self.leak * server.drift)
         if self.correction:
             variate = variate - cohort.participation * (variate + means["gradient"].delta)
         model, opt = self.server.step(server.model, mean.delta + drift, server.opt, mean, cohort)
@@ -100,5 +105,5 @@ class FedDC:
 
     def _travelled(self, local: Local) -> Column:
         """K_i η: what a gradient was multiplied by in local training, all steps together."""
-        steps = local.steps if self.steps == "own" else torch.full_like(local.steps, local.nominal)
+        steps = local.reach if self.steps == "own" else torch.full_like(local.steps, local.nominal)
         return steps * local.lr

@@ -11,6 +11,8 @@ Acar et al., "Federated Learning Based on Dynamic Regularization" (ICLR 2021), i
 | h_i, mean h_i | client.drift, server.drift |
 | α_i = α / ω_i | alpha / weight |
 | Δ_i = θ_i − w | local.delta |
+
+``leak`` λ: h_i ← (1 − λ) h_i + Δ_i, and the server's mean of them alike, as in ``feddc.py``.
 """
 
 from __future__ import annotations
@@ -41,11 +43,13 @@ class FedDyn:
     """Local SGD with a dynamic regulariser of strength alpha."""
 
     alpha: float = 0.01
+    leak: float = 0.0
     server: ServerOptimizer = SGD()
     fixed_steps: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_number("alpha", self.alpha, 0)
+        check_number("leak", self.leak, 0, 1)
 
     def init_server(self, model: Vector) -> Server:
         return Server(model, torch.zeros_like(model), self.server.init(model))
@@ -61,13 +65,13 @@ class FedDyn:
         return Correction(linear=alpha * (client.drift - sent.model), decay=alpha)
 
     def upload(self, sent: ModelSent, client: Client, local: LocalResult, weight: Column) -> tuple[DeltaUpload, Client]:
-        return DeltaUpload(local.delta), Client(client.drift + local.delta)
+        return DeltaUpload(local.delta), Client((1 - self.leak) * client.drift + local.delta)
 
     def weigh(self, local: Local, weight: Column) -> Weights:
         return {"plain": torch.ones_like(weight)}
 
     def aggregate(self, server: Server, means: Means, cohort: Cohort) -> Server:
         mean = means["plain"]
-        drift = server.drift + cohort.participation * mean.delta
+        drift = server.drift + cohort.participation * (mean.delta - self.leak * server.drift)
         model, opt = self.server.step(server.model, mean.delta + drift, server.opt, mean, cohort)
         return Server(model, drift, opt)

@@ -66,12 +66,12 @@ class Scaffold:
 
     def upload(self, sent: PairSent, client: Client, local: LocalResult, weight: Column) -> tuple[DeltaUpload, Client]:
         # c is subtracted undivided although form="feddc" steps with c/ω_i: the authors' code, and what was published.
-        variate = client.variate - sent.variate - local.delta / (local.steps * local.lr)
+        variate = client.variate - sent.variate - local.delta / (local.reach * local.lr)
         return DeltaUpload(local.delta), Client(variate)
 
     def weigh(self, local: Local, weight: Column) -> Weights:
         share = self._share(weight)
-        return {"plain": torch.ones_like(weight), "share": share, "gradient": share / (local.steps * local.lr)}
+        return {"plain": torch.ones_like(weight), "share": share, "gradient": share / (local.reach * local.lr)}
 
     def aggregate(self, server: Server, means: Means, cohort: Cohort) -> Server:
         mean, change = means["plain"], means["share"].weight * server.variate + means["gradient"].delta

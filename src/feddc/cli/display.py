@@ -14,15 +14,17 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
+from rich.text import Text
 
 from ..engine.growth import GrowthWatch, describe
-from ..report.tables import sparkline
+from ..engine.records import score_in
+from ..report.units import sparkline
 from .options import Show
 
 if TYPE_CHECKING:
     from ..engine import Record
-    from ..report.study import Grid
-    from ..study.config import Config
+    from ..report import tables as report
+    from ..report.lines import Setting
     from ..study.runner import Outcome
 
 
@@ -60,32 +62,35 @@ class Display:
     def watch(self, label: str, rounds: int) -> Callable[[Record], None]:
         """What to call with every record of that run, which has ``rounds`` rounds at most."""
         self.tasks[label] = self.progress.add_task(label, total=rounds, note="")
-        best, run_began, skipped = 0.0, time.monotonic(), -1
+        run_began, skipped = time.monotonic(), -1
         before, every = self.done, max(1, rounds // 10)
-        seen: list[Record] = []
+        seen: list[float] = []
         growth: GrowthWatch | None = GrowthWatch()
 
         def on_record(record: Record) -> None:
-            nonlocal best, skipped, growth
+            nonlocal skipped, growth
             if growth is not None and (found := growth.add(record)):
                 self.say(f"{label}: {describe(found)}")
                 growth = None
             if self.as_json:
                 click.echo(json.dumps({"run": label, **asdict(record)}))
-            seen.append(record)
+            seen.extend([] if record.value is None else [record.value])
             if skipped < 0:  # a run that is continued begins at a later round
                 skipped = record.round - 1
                 self.plan[label] = max(1.0, self.plan[label] - skipped)
             self.done = before + min(record.round - skipped, self.plan[label])
-            best = max(best, record.accuracy or 0.0)
             now = time.monotonic()
             left = (sum(self.plan.values()) - self.done) * (now - self.began) / self.done
-            accuracy = "" if record.accuracy is None else f"accuracy {record.accuracy:6.2%}  best {best:6.2%}  "
-            accuracy += "" if record.loss is None else f"loss {record.loss:.3f}  "
+            score = record.score
+            shown = "" if record.value is None else f"{score.name} {score.text(record.value):>7}  "
+            shown += "" if record.value is None else f"best {score.text(score.best(seen)):>7}  "
+            shown += "" if record.loss is None or score.name == "loss" else f"loss {record.loss:.3f}  "
+            shown += "" if record.epsilon is None else f"ε {record.epsilon:.2f}  "
             rate = (record.round - skipped) / max(now - run_began, 1e-9)
-            note = f"{accuracy}{rate:.1f} rounds/s  {clock(left)} left"
+            note = f"{shown}{rate:.1f} rounds/s  {clock(left)} left"
             room = self.console.width - len(label) - 40 - len(note)  # the bar and the count take 40
-            curve = "" if room < 10 else "  " + sparkline(seen, 0.0, min(room - 2, 24))
+            high = 1.0 if score.percent else max(seen, default=1.0)
+            curve = "" if room < 10 else "  " + sparkline(seen, 0.0, high, width=min(room - 2, 24))
             self.progress.update(self.tasks[label], completed=record.round, note=note + curve)
             if self.progress.disable and record.round % every == 0:
                 self.say(f"{label:<12} round {record.round}/{rounds}  {note}")
@@ -97,7 +102,7 @@ class Display:
         place = list(self.plan).index(label)
         self.done = max(self.done, sum(list(self.plan.values())[: place + 1]))
         summary = outcome.summary()
-        note = "diverged" if outcome.error else f"best {summary['best_accuracy'] or 0:.2%}"
+        note = "diverged" if outcome.error else f"best {score_in(outcome.records).text(summary['best'])}"
         if summary["rejected"]:
             note += f", {summary['rejected']} updates rejected"
         if label in self.tasks:  # else it had ended before
@@ -105,36 +110,27 @@ class Display:
         if not keep:
             self.say(f"{label}: {note}, {summary['rounds']} rounds, {clock(summary['seconds'])}")
 
-    def table(self, outcomes: Sequence[tuple[str, Outcome]], config: Config) -> None:
-        """The comparison as a table, with a note for every run that diverged."""
-        from ..report.tables import compare
+    def comparison(self, setting: Setting) -> None:
+        """A comparison as a table, with each curve in a line."""
+        from ..report.tables import compare_table
 
-        goal = f"{100 * config.target:g} %"
-        table = Table(box=SIMPLE_HEAD, pad_edge=False)
-        table.add_column("method", overflow="fold")
-        for name in ("best", "last 10", f"rounds\nto {goal}", "speed-up", f"MB to\n{goal}"):
-            table.add_column(name, justify="right", no_wrap=True, min_width=len(name.rpartition("\n")[2]))
-        table.add_column("accuracy", no_wrap=True)
-        runs = [(label, outcome.records) for label, outcome in outcomes]
-        for row in compare(runs, config.target, config.rounds):
-            style = "bold" if row.method.startswith("feddc") else None
-            cells = (row.method, row.best, row.last, row.rounds, row.speedup, row.megabytes, row.curve)
-            table.add_row(*cells, style=style)
-        self.console.print(table)
-        for label, outcome in outcomes:
-            if outcome.error and len(outcomes) > 1:  # a single run ends with its error
-                self.say(f"{label}: {outcome.error}")
+        scores = [score for run in setting.runs for score in run.scores]
+        low, high = min(scores, default=0.0), 1.0 if setting.measure.share else max(scores, default=1.0)
+        curves = [sparkline(line.ran[0].scores if line.ran else [], low, high) for line in setting.lines]
+        self.table(compare_table(setting), (setting.measure.name, curves))
 
-    def grid(self, grid: Grid) -> None:
-        """One table of a study."""
-        self.say(grid.title)
-        table = Table(box=SIMPLE_HEAD, pad_edge=False)
-        table.add_column("")
-        for column in grid.columns:
-            table.add_column(column, justify="right")
-        for name, row in grid.rows:
-            table.add_row(name, *row, style="bold" if name.startswith("feddc") else None)
-        self.console.print(table)
+    def table(self, table: report.Table, more: tuple[str, Sequence[str]] | None = None) -> None:
+        """A table of the report; ``more`` is a last column: its heading and its texts."""
+        shown = Table(box=SIMPLE_HEAD, pad_edge=False)
+        shown.add_column("method", overflow="fold")
+        for column in table.columns:
+            shown.add_column(column.heading, justify="right", min_width=max(map(len, column.heading.split())))
+        if more is not None:
+            shown.add_column(more[0], no_wrap=True)
+        for i, (label, entries) in enumerate(table.rows):
+            cells = [Text(entry.text, "bold" if entry.bold else "") for entry in entries]
+            shown.add_row(Text(label), *cells, *([] if more is None else [more[1][i]]))
+        self.console.print(shown)
 
 
 def clock(seconds: float) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -18,7 +20,22 @@ FORMATS = ("pdf", "png", "svg")
 @click.option(
     "--figures", metavar="A,B,…", help="also figures for a paper, as pdf, png or svg, with their numbers as CSV"
 )
-def report(runs: tuple[Path, ...], output: Path, title: str | None, figures: str | None) -> None:
+@click.option(
+    "--latex", metavar="DIR", type=click.Path(path_type=Path), help="tables as LaTeX and figures as PDF there"
+)
+@click.option(
+    "--csv", metavar="DIR", type=click.Path(path_type=Path), help="every number of every table and figure there"
+)
+@click.option("--target", type=float, help="the score that 'rounds to target' asks for  [default: the runs' own]")
+def report(
+    runs: tuple[Path, ...],
+    output: Path,
+    title: str | None,
+    figures: str | None,
+    latex: Path | None,
+    csv: Path | None,
+    target: float | None,
+) -> None:
     """Make one self-contained HTML page from RUNS: run directories, or folders of comparisons, sweeps and studies.
 
     The figures go into a folder beside the page, named after it.
@@ -27,24 +44,26 @@ def report(runs: tuple[Path, ...], output: Path, title: str | None, figures: str
     for each in formats:
         check(each in FORMATS, f"figures are made as {', '.join(FORMATS)}, not '{each}'")
 
-    from ..report.collect import collect
+    from ..report.lines import arrange
     from ..report.page import render
-    from ..report.settings import arrange
-    from ..study.rundir import write_whole
+    from ..report.runs import collect
+    from ..storage.atomic import write_whole
 
-    settings = arrange(collect(runs))
+    settings = arrange(collect(runs), target)
     page = render(settings, title or f"feddc: {', '.join(path.name for path in runs)}")
     check(not output.is_dir(), f"{output} is a folder: -o takes the name of the page to write")
     output.parent.mkdir(parents=True, exist_ok=True)
     write_whole(output, page)
     count = sum(len(setting.runs) for setting in settings)
     click.echo(f"{output}: {count} run{'s' * (count != 1)}, {len(page.encode()) / 1e6:.1f} MB")
-    if formats:
-        from ..report.export import export
+    from ..report.export import export_csv, export_figures, export_latex
 
-        folder = output.with_suffix("")
-        for file in export(settings, folder, formats):
-            click.echo(str(file))
+    written: list[Iterator[Path]] = []
+    written += [export_figures(settings, output.with_suffix(""), formats)] if formats else []
+    written += [export_latex(settings, latex)] if latex is not None else []
+    written += [export_csv(settings, csv)] if csv is not None else []
+    for file in chain(*written):
+        click.echo(str(file))
 
 
 @click.command()

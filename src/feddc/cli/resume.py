@@ -72,7 +72,7 @@ def _go_on(what: Path, data_dir: Path | None, show: Show) -> None:
             train_all(plan, out, data_dir, show, resume=True)
         else:
             report = None if plan.report is None else Path(plan.report)
-            run_study(plan.stem, plan.cells, out, report, show, data_dir, stored=False)
+            run_study(plan.stem, plan.cells, out, report, show, data_dir, only_stored=False)
     elif status(what) == "format 1":
         toml = what / "config.toml"
         raise RunError(f"{what} has format 1, without checkpoints: `feddc run --config {toml}` runs it again")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,10 @@ from ..errors import ConfigError
 from .options import Show, configurations, experiment_options, gather, output_options
 
 if TYPE_CHECKING:
+    from ..report.lines import Setting
     from ..study.config import Config
     from ..study.plan import Plan
+    from ..study.runner import Outcome
 
 
 @click.command()
@@ -51,7 +54,7 @@ def train(config: Config, out: Path, data_dir: Path | None, show: Show, *, resum
         watch = display.watch(label, config.rounds)
         outcome = execute(config, simulation, out, watch, resume=resume, tensorboard=show.tensorboard)
         display.finish(label, outcome)
-    display.table([(label, outcome)], config)
+    display.comparison(setting_of([outcome]))
     display.say(f"written to {out}")
     if outcome.error:
         if outcome.kept:
@@ -95,7 +98,7 @@ def compare(
 
 def train_all(plan: Plan, out: Path, data_dir: Path | None, show: Show, *, resume: bool = False) -> None:
     """Run a comparison into ``out``, or with ``resume`` what is left of it, and show how it goes."""
-    from ..report.figures import convergence
+    from ..report.figures import save_picture
     from ..study.cells import Shared, check_all
     from ..study.rundir import claim
     from ..study.runinfo import ready, status
@@ -128,14 +131,26 @@ def train_all(plan: Plan, out: Path, data_dir: Path | None, show: Show, *, resum
                 outcome = execute(cell.config, simulation, folder, watch, resume=going, again=out, tensorboard=board)
             outcomes.append((cell.row, outcome))
             display.finish(cell.row, outcome)
-    display.table(outcomes, first)
-    runs = [(label, outcome.records) for label, outcome in outcomes]
-    convergence(runs, first.target, setting, out / "convergence.png")
+    compared = setting_of([outcome for _, outcome in outcomes])
+    display.comparison(compared)
+    for label, outcome in outcomes:
+        if outcome.error:
+            display.say(f"{label}: {outcome.error}")
+    drawn = save_picture(compared, out / "convergence.png")
     file.unlink()
-    display.say(f"picture: {out / 'convergence.png'}   runs: {out}/")
+    display.say((f"picture: {out / 'convergence.png'}   " if drawn else "") + f"runs: {out}/")
     errors = [outcome.error for _, outcome in outcomes if outcome.error]
     if len(errors) == len(outcomes):
         raise errors[0]
+
+
+def setting_of(outcomes: Sequence[Outcome]) -> Setting:
+    """Runs of one comparison as the report orders them."""
+    from ..report.lines import arrange
+    from ..report.runs import of_outcome
+
+    [setting] = arrange([of_outcome(outcome) for outcome in outcomes])
+    return setting
 
 
 def describe(config: Config, clients: int) -> str:

@@ -117,7 +117,7 @@ def sweep(
         row = ", ".join(f"{key}={value}" for key, value in setting.items() if key != "seed") or "all"
         cells.append(Cell(f"{resolved.data}", row, "best", resolved, published=(None,)))
     show = Show(quiet, as_json, tensorboard)
-    run_study("sweep", cells, out or Path("runs/sweep"), None, show, data_dir, stored=False)
+    run_study("sweep", cells, out or Path("runs/sweep"), None, show, data_dir, only_stored=False)
 
 
 def run_study(
@@ -127,14 +127,17 @@ def run_study(
     report: Path | None,
     show: Show,
     data_dir: Path | None,
-    stored: bool,
+    only_stored: bool,
     command: str = "feddc reproduce",
 ) -> None:
     """Run what is not finished, then show tables and pictures of all of it."""
-    from ..report import results
-    from ..report.study import grids
-    from ..study.cells import Shared, check_all, expected_rounds, finished, run_cell, seconds_a_round
+    from ..report import pages, stored
+    from ..report.lines import arrange
+    from ..report.runs import Run, not_run, of_outcome, read
+    from ..report.tables import overview
+    from ..study.cells import Shared, check_all, expected_rounds, run_cell, seconds_a_round
     from ..study.plan import Plan
+    from ..study.runinfo import status
     from ..study.trackers import require_tensorboard
     from .display import Display, clock
 
@@ -144,10 +147,13 @@ def run_study(
         same = f"{twin.row}, seed {twin.config.seed}, and {cell.row}, seed {cell.config.seed}"
         check(twin is cell, f"two of the runs are the same one: {same}")
     file = None if report is None else report / f"{stem}.json"
-    runs = results.load(file, cells) if file is not None and file.exists() else {}
-    runs |= {cell: records for cell in cells if (records := finished(cell, out)) is not None}
-    check(bool(runs) or not stored, f"{file} and {out} have no result of these cells: leave --stored out to run them")
-    todo = [] if stored else [cell for cell in cells if cell not in runs]
+    known = stored.load(file) if file is not None and file.exists() else {}
+    runs: dict[str, Run] = {cell.key: known[cell.key] for cell in cells if cell.key in known}
+    runs |= {cell.key: read(out / cell.key) for cell in cells if status(out / cell.key) == "ended"}
+    check(
+        bool(runs) or not only_stored, f"{file} and {out} have no result of these cells: leave --stored out to run them"
+    )
+    todo = [] if only_stored else [cell for cell in cells if cell.key not in runs]
     labels = {cell: f"{cell.group}, {cell.column}, {cell.row}, seed {cell.config.seed}" for cell in todo}
     display = Display({labels[cell]: expected_rounds(cell) for cell in todo}, show)
     if todo:
@@ -171,19 +177,22 @@ def run_study(
             for cell in todo:
                 watch = display.watch(labels[cell], cell.config.rounds)
                 outcome = run_cell(cell, shared, out, watch, tensorboard=show.tensorboard)
-                runs[cell] = outcome.records
+                runs[cell.key] = of_outcome(outcome)
                 display.finish(labels[cell], outcome, keep=False)
         plan.unlink()
-    for grid in grids(cells, runs):
-        display.grid(grid)
-    for note in results.notes(cells):
-        display.say(f"note: {note}")
+    shown = [runs.get(cell.key) or not_run(cell.config) for cell in cells]
+    settings = arrange(shown)
+    for table in overview(settings):
+        display.say(f"{table.title}{f' ({table.note})' if table.note else ''}")
+        display.table(table)
+    for note in pages.misprints(settings):
+        display.say(f"note: the paper: {note}")
     if report is not None and file is not None:
         report.mkdir(parents=True, exist_ok=True)
-        results.save(file, cells, runs)
-        display.say(f"page: {results.page(report, stem, cells, runs, command)}")
+        stored.save(file, runs)
+        display.say(f"page: {pages.page(report, stem, shown, command)}")
     elif runs:
-        for _, name in results.pictures(out, stem, cells, runs):
+        for _, name in pages.pictures(out, stem, settings):
             display.say(f"picture: {out / name}")
 
 

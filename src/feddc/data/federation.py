@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, overload
 
 import numpy as np
@@ -11,10 +12,12 @@ import torch
 from torch import Tensor
 
 from ..errors import DataError, check
-from .partition import Indices, check_indices, split_indices
+from ..tasks import Classification, Task, as_task
+from .inputs import Inputs, cut, each, shapes, take, tensors
+from .partition import Indices, check_indices, split_indices, strata
 
-Samples = tuple[Tensor, Tensor]
-Augment: TypeAlias = Callable[[Tensor, np.random.Generator], Tensor]
+Samples: TypeAlias = tuple[Inputs, Tensor]
+Augment: TypeAlias = Callable[[Any, np.random.Generator], Any]
 
 
 class Clients(Sequence[Tensor]):
@@ -44,18 +47,21 @@ class Clients(Sequence[Tensor]):
 class Federation:
     """Clients with their samples. Make one with ``from_arrays``, ``from_dataset`` or ``feddc.load``.
 
-    ``x`` (n, …) and ``y`` (n,) hold all training samples; ``clients[i]`` are the rows of client i. ``test`` is what the
-    global model is evaluated on, or None. ``name`` says what it is, for records and reports. ``augment``
-    changes a batch of training samples at random, with the generator that it is given (see ``feddc.data.augment``).
+    ``x`` (n, …) and ``y`` (n, …) hold all training samples; ``clients[i]`` are the rows of client i. ``test`` is what
+    the global model is evaluated on, or None. ``classes`` is how many outputs a model needs: classes, or for other
+    tasks numbers, labels or symbols. ``name`` says what it is, for records and reports. ``augment`` changes a batch of
+    training samples at random, with the generator that it is given (see ``feddc.data.augment``). ``task`` is what is
+    learned.
     """
 
-    x: Tensor
+    x: Inputs
     y: Tensor
     clients: Sequence[Tensor]
     test: Samples | None
     classes: int
     name: str = "arrays"
     augment: Augment | None = None
+    task: Task = Classification()
 
     @classmethod
     def from_arrays(
@@ -70,34 +76,37 @@ class Federation:
         classes: int | None = None,
         seed: int = 0,
         name: str = "arrays",
+        task: Task = Classification(),
+        augment: Augment | None = None,
     ) -> Federation:
         """A federation from arrays or tensors.
 
         Say who holds what in one of three ways: ``sizes`` (consecutive runs of samples), ``clients=[index arrays]``,
-        or a number of ``clients`` and a ``split`` such as ``"dirichlet:0.3"``. ``y`` holds class numbers from 0. The
-        numbers in ``x`` are taken as they are: scale images to about 0..1 yourself.
+        or a number of ``clients`` and a ``split`` such as ``"dirichlet:0.3"``. ``y`` holds class numbers from 0, or
+        what ``task`` takes. The numbers in ``x`` are taken as they are: scale images to about 0..1 yourself.
+        ``augment`` changes a batch of training samples at random, with the generator that it is given.
         """
-        train = _samples(x, y, "training")
-        held_out = None if test is None else _aligned(*_samples(*test, "test"))
-        labels = train[1].numpy()
-        found = int(max(labels.max(), held_out[1].max() if held_out else 0)) + 1
+        task = as_task(task)
+        train = _samples(x, y, "training", task)
+        held_out = None if test is None else _aligned(*_samples(*test, "test", task))
+        samples = len(train[1])
+        found = max(task.outputs(train[1]), task.outputs(held_out[1]) if held_out else 0)
         if classes is not None and classes < found:
             raise DataError(f"labels go up to {found - 1}, which is outside the {classes} classes 0..{classes - 1}")
         check((sizes is None) != (clients is None), "give either sizes= or clients=, to say which client holds what")
         if sizes is not None:
-            rows = _runs(np.asarray(sizes), len(labels))
+            rows = _runs(np.asarray(sizes), samples)
         else:
             if isinstance(clients, int | np.integer):
+                labels = strata(train[1].numpy(), split)
                 indices = split_indices(split, labels, int(clients), np.random.default_rng([seed, 0xDA7A]))
             else:
-                indices = [_index_array(i, each) for i, each in enumerate(clients or [])]
-            check_indices(indices, len(labels))
-            rows = Clients(np.concatenate(indices), np.array([len(each) for each in indices]))
-        if held_out and held_out[0].shape[1:] != train[0].shape[1:]:
-            raise DataError(
-                f"test samples have shape {tuple(held_out[0].shape[1:])}, training samples {tuple(train[0].shape[1:])}"
-            )
-        return cls(*train, rows, held_out, classes or found, name)
+                indices = [_index_array(i, given) for i, given in enumerate(clients or [])]
+            check_indices(indices, samples)
+            rows = Clients(np.concatenate(indices), np.array([len(found) for found in indices]))
+        if held_out:
+            _check_alike(held_out[0], train[0])
+        return cls(*train, rows, held_out, classes or found, name, augment, task)
 
     @classmethod
     def from_dataset(cls, dataset: Any, *, test: Any = None, **options: Any) -> Federation:
@@ -112,7 +121,14 @@ class Federation:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of one sample."""
-        return tuple(self.x.shape[1:])
+        return tuple(tensors(self.x)[0].shape[1:])
+
+    def with_task(self, task: Task) -> Federation:
+        """The same samples, with something else to be learned; DataError if the targets do not fit it."""
+        y = as_task(task).targets(self.y, "training")
+        test = None if self.test is None else (self.test[0], task.targets(self.test[1], "test"))
+        outputs = max(self.classes if y.dtype == self.y.dtype else 0, task.outputs(y))
+        return replace(self, y=y, test=test, task=task, classes=outputs)
 
     @property
     def sizes(self) -> Indices:
@@ -129,11 +145,59 @@ class Federation:
     def client_samples(self, client: int) -> Samples:
         """The samples of one client, as contiguous tensors."""
         rows = self.clients[client]
-        return self.x.index_select(0, rows), self.y.index_select(0, rows)
+        return take(self.x, rows), self.y.index_select(0, rows)
+
+    @property
+    def test_samples(self) -> int:
+        """How many samples there are to test on."""
+        return 0 if self.test is None else len(self.test[1])
+
+    def first(self, count: int) -> Samples:
+        """The first few training samples, whoever holds them: what a model is tried on."""
+        return cut(self.x, slice(count)), self.y[:count]
+
+    def block(self, block: slice) -> Samples:
+        """Some of the test samples, as views."""
+        assert self.test is not None
+        return cut(self.test[0], block), self.test[1][block]
 
     def label_counts(self) -> Indices:
-        """How many samples of each class each client holds, (clients, classes)."""
-        return np.stack([np.bincount(self.y[rows].numpy(), minlength=self.classes) for rows in self.clients])
+        """How many samples of each class each client holds, (clients, classes); where a target is no class, how many
+        samples, (clients, 1)."""
+        return np.stack([self.label_counts_of(client) for client in range(len(self))])
+
+    def label_counts_of(self, client: int) -> Indices:
+        """One client's row of ``label_counts``."""
+        rows = self.clients[client]
+        if self.y.ndim != 1 or self.y.is_floating_point():
+            return np.array([len(rows)])
+        return np.bincount(self.y[rows].numpy(), minlength=self.classes)
+
+    def named_tensors(self) -> dict[str, Tensor]:
+        """All that is large in a federation, by name, so that processes can share it; ``filled`` is the inverse."""
+        parts = {f"x.{i}": part for i, part in enumerate(tensors(self.x))} | {"y": self.y}
+        rows = self.clients.rows if isinstance(self.clients, Clients) else torch.cat(list(self.clients))
+        parts |= {"clients": rows, "sizes": torch.from_numpy(self.sizes)}
+        if self.test is not None:
+            parts |= {f"test.x.{i}": part for i, part in enumerate(tensors(self.test[0]))} | {"test.y": self.test[1]}
+        return parts
+
+    def bare(self) -> Federation:
+        """The federation without its samples."""
+        x = each(lambda part: part[:0].clone(), self.x)
+        test = None if self.test is None else (x, self.test[1][:0].clone())
+        return replace(self, x=x, y=self.y[:0].clone(), clients=(), test=test)
+
+    def filled(self, parts: Mapping[str, Tensor]) -> Federation:
+        """A bare federation with the samples that ``named_tensors`` gave."""
+
+        def inputs(prefix: str) -> Inputs:
+            numbers = itertools.count()
+            return each(lambda _: parts[f"{prefix}{next(numbers)}"], self.x)
+
+        clients = Clients(parts["clients"].numpy(), parts["sizes"].numpy())
+        test = None if self.test is None else (inputs("test.x."), parts["test.y"])
+        return replace(self, x=inputs("x."), y=parts["y"], clients=clients, test=test)
 
 
 def sample_weights(sizes: Indices) -> Tensor:
@@ -142,36 +206,54 @@ def sample_weights(sizes: Indices) -> Tensor:
     return (counts / counts.mean()).to(torch.float32).unsqueeze(1)
 
 
-def _samples(x: Any, y: Any, what: str) -> Samples:
-    try:
-        features, labels = torch.as_tensor(x), torch.as_tensor(y)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise DataError(f"{what} data must be numeric arrays or tensors: {error}") from None
-    features, labels = features.detach().cpu(), labels.detach().cpu()
-    if features.ndim < 2 or labels.ndim != 1 or len(features) != len(labels):
-        raise DataError(
-            f"{what} data needs samples of shape (n, …) and labels of shape (n,), "
-            f"not {tuple(features.shape)} and {tuple(labels.shape)}"
-        )
-    if len(labels) == 0:
+def _samples(x: Any, y: Any, what: str, task: Task) -> Samples:
+    if isinstance(x, Mapping):
+        features: Inputs = {str(name): _tensor(part, what) for name, part in x.items()}
+    else:
+        features = tuple(_tensor(part, what) for part in x) if isinstance(x, tuple) else _tensor(x, what)
+    targets = _tensor(y, what, "labels")
+    parts = tensors(features)
+    bad = [part for part in parts if part.ndim < (1 if len(parts) > 1 else 2) or targets.ndim < 1]
+    bad += [part for part in parts if not bad and len(part) != len(targets)]
+    if bad or not parts:
+        found = f"{tuple(bad[0].shape)} and {tuple(targets.shape)}" if bad else "none"
+        raise DataError(f"{what} data needs samples of shape (n, …) and labels of shape (n,), not {found}")
+    if len(targets) == 0:
         raise DataError(f"{what} data is empty")
-    if labels.is_floating_point() or labels.is_complex():
-        raise DataError(f"{what} labels must be whole numbers, the class of each sample, not {labels.dtype}")
-    if labels.min() < 0:
-        raise DataError(f"{what} labels must be 0 or more, but one is {int(labels.min())}")
+    return each(lambda part: _numbers(part, what), features), task.targets(targets, what).contiguous()
+
+
+def _tensor(values: Any, what: str, part: str = "data") -> Tensor:
+    first: Any = np.asarray(values).flat[:1] if isinstance(values, np.ndarray | list | tuple) else []
+    if len(first) and isinstance(first[0], str):
+        how = "numpy.unique(y, return_inverse=True)[1] gives class numbers"
+        raise DataError(f"{what} {part} are texts such as '{first[0]}': give numbers ({how})")
+    try:
+        return torch.as_tensor(values).detach().cpu()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise DataError(f"{what} {part} must be numeric arrays or tensors: {error}") from None
+
+
+def _numbers(features: Tensor, what: str) -> Tensor:
     if features.is_floating_point():
         if not torch.isfinite(torch.stack(torch.aminmax(features))).all():  # without a mask of the data's size
-            where = int((~torch.isfinite(features.flatten(1))).any(dim=1).nonzero()[0])
+            where = int((~torch.isfinite(features.reshape(len(features), -1))).any(dim=1).nonzero()[0])
             raise DataError(f"{what} data has NaN or Inf in sample {where}")
         features = features.to(torch.float32)
     elif features.dtype == torch.uint8:
         features = features.to(torch.float32)
-    return features.contiguous(), labels.to(torch.int64).contiguous()
+    return features.contiguous()
 
 
-def _aligned(x: Tensor, y: Tensor) -> Samples:
+def _check_alike(test: Inputs, train: Inputs) -> None:
+    """Refuse test samples that are of another kind than the training samples."""
+    if each(lambda part: tuple(part.shape[1:]), test) != each(lambda part: tuple(part.shape[1:]), train):
+        raise DataError(f"test samples have shape {shapes(test)}, training samples {shapes(train)}")
+
+
+def _aligned(x: Inputs, y: Tensor) -> Samples:
     """The samples at an address that torch itself would give: matrix products may round differently on others."""
-    return x if x.data_ptr() % 64 == 0 else x.clone(), y
+    return each(lambda part: part if part.data_ptr() % 64 == 0 else part.clone(), x), y
 
 
 def _runs(sizes: Indices, samples: int) -> Clients:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,6 +144,22 @@ def equal_sizes(samples: int, clients: int) -> Indices:
 def lognormal_sizes(samples: int, clients: int, sigma: float, rng: np.random.Generator) -> Indices:
     """Lognormal sizes, at least 1 each, that add up to ``samples``."""
     return _shares(rng.lognormal(sigma=sigma, size=clients), samples)
+
+
+def strata(targets: NDArray[Any], split: str) -> Indices:
+    """The labels that a split divides by: classes as they are, numbers by their ten quantile ranges.
+
+    Targets of several numbers a sample have none; a split that needs some is refused.
+    """
+    if targets.ndim == 1 and np.issubdtype(targets.dtype, np.floating):
+        edges = np.quantile(targets, np.linspace(0.1, 0.9, 9))
+        return np.searchsorted(edges, targets, side="right").astype(np.int64)
+    if targets.ndim == 1:
+        return targets
+    name = split.partition("+")[0].partition(":")[0]
+    if name not in SPLITS or name == "iid":
+        return np.zeros(len(targets), dtype=np.int64)
+    raise DataError(f"the split '{name}' divides by class, but the targets are several numbers a sample: use iid")
 
 
 def split_indices(text: str, labels: Indices, clients: int, rng: np.random.Generator) -> list[Indices]:

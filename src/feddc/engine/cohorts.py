@@ -26,10 +26,12 @@ class Cohorts(Protocol):
 
 @dataclass(frozen=True)
 class Bernoulli:
-    """Each client joins independently with probability p; redrawn while nobody does."""
+    """Each client joins independently with probability p; redrawn while nobody does, unless ``empty``."""
 
     clients: int
     p: float
+    empty: bool = False
+    """Whether a round may have nobody: privacy is worked out for clients that join whatever the others do."""
 
     @property
     def mean_size(self) -> float:
@@ -39,7 +41,7 @@ class Bernoulli:
         rng = generator(seed, "cohort", round)
         while True:
             cohort = np.flatnonzero(rng.random(self.clients) < self.p)
-            if len(cohort):
+            if len(cohort) or self.empty:
                 return cohort
 
 

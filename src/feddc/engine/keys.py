@@ -10,9 +10,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-Purpose: TypeAlias = Literal["cohort", "batches", "torch", "augment", "dropout"]
+Purpose: TypeAlias = Literal["cohort", "batches", "torch", "augment", "dropout", "noise"]
 # Numbers, once used, stay: they are part of what makes a seed reproducible.
-_NUMBERS: dict[Purpose, int] = {"cohort": 1, "batches": 2, "torch": 3, "augment": 4, "dropout": 5}
+_NUMBERS: dict[Purpose, int] = {"cohort": 1, "batches": 2, "torch": 3, "augment": 4, "dropout": 5, "noise": 6}
 
 
 def generator(seed: int, purpose: Purpose, round: int, client: int = 0) -> np.random.Generator:

@@ -7,22 +7,22 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..data import Federation
+from ..data.inputs import Inputs, ready, take, tensors
 from ..errors import DataError
 from ..models import Buffers, FlatModel
-from ..options import LocalTraining, Precision
+from ..options import LocalTraining
 from ..types import Correction, Vector
-from .dense import DenseGradient, HalfDenseGradient, dense_layers
+from .evaluation import evaluate, output_of
+from .gradient import AddGradient, LocalLoss, gradient_of
 from .keys import generator
-from .precision import autocast
 
 
 @dataclass(frozen=True)
@@ -35,19 +35,29 @@ class Job:
     seed: int
     fixed_steps: int | None
     """So many steps for every client, or None for ``epochs`` passes over the client's own data."""
+    local_loss: LocalLoss | None = None
+    """The method's own local loss, where it has one; see ``LocalLoss``."""
+    needs_reference: bool = False
+    """Whether that loss looks at the global model's output."""
 
     @cached_property
     def memory_format(self) -> torch.memory_format:
         """How images lie in memory: convolutions are faster with the channels last, where the model takes that."""
-        sample = self.federation.x[:2]
-        if sample.ndim == 4 and any(isinstance(each, nn.Conv2d) for each in self.module.modules()):
+        x, y = self.federation.first(2)
+        pictures = any(part.ndim == 4 for part in tensors(x))
+        if pictures and any(isinstance(each, nn.Conv2d) for each in self.module.modules()):
             probe = FlatModel(self.module)
             try:
-                evaluate(probe, sample, self.federation.y[:2], torch.channels_last)
+                evaluate(probe, x, y, self.federation.task, torch.channels_last)
             except RuntimeError:  # it has a .view() that the other order does not allow
                 return torch.contiguous_format
             return torch.channels_last
         return torch.contiguous_format
+
+
+def own_loss(algorithm: Any) -> tuple[LocalLoss | None, bool]:
+    """A method's own local loss, if it has one, and whether that looks at the global model's output."""
+    return getattr(algorithm, "local_loss", None), bool(getattr(algorithm, "needs_reference", False))
 
 
 def steps_column(sizes: NDArray[np.int64], training: LocalTraining, module: nn.Module, fixed: int | None) -> Tensor:
@@ -75,28 +85,49 @@ def train_client(job: Job, model: FlatModel, client: int, start: Start, correcti
         # Not torch.manual_seed: without a GPU it keeps a traceback of every call for the day one appears.
         torch.default_generator.manual_seed(int(generator(job.seed, "torch", start.round, client).integers(2**63)))
         samples = client_batches(job, start.round, client, model.params.dtype)
-        local_sgd(model, samples, correction, job.training, job.training.lr_in(start.round))
+        add_gradient = client_gradient(job, model, client, start)
+        local_sgd(model, samples, correction, job.training, job.training.lr_in(start.round), add_gradient)
+
+
+def client_gradient(job: Job, model: FlatModel, client: int, start: Start) -> AddGradient:
+    """What adds the gradient of this client's loss: the task's, or the method's own."""
+    task, own = job.federation.task, job.local_loss
+    if own is None:
+        return gradient_of(model, task, job.training.precision)
+    counts = torch.from_numpy(job.federation.label_counts_of(client))
+    reference = FlatModel(job.module) if job.needs_reference else None
+    if reference is not None:
+        reference.load(start.model, start.buffers)
+        reference.module.eval()
+
+    def loss(x: Inputs, output: Tensor, y: Tensor) -> Tensor:
+        with torch.no_grad():
+            beside = None if reference is None else output_of(reference.module, x)
+        return own(task.losses, output, y, counts, beside).mean()
+
+    return gradient_of(model, task, job.training.precision, loss)
 
 
 def one_row(correction: Correction) -> Correction:
-    """The correction of a client on its own, rows (1, P) as a vector and columns (1, 1) as numbers."""
-    linear, prox, decay = correction
-    return Correction(None if linear is None else linear.reshape(-1), float(prox), float(decay))
+    """The correction of a client on its own, rows (1, P) as vectors and columns (1, 1) as numbers."""
+    linear, prox, decay, scale, start, ahead = correction
+    vectors = [None if each is None else each.reshape(-1) for each in (linear, start, ahead)]
+    return Correction(vectors[0], float(prox), float(decay), float(scale), *vectors[1:])
 
 
-def client_batches(job: Job, round: int, client: int, dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor]]:
-    """The samples and labels of each step of a client in a round."""
+def client_batches(job: Job, round: int, client: int, dtype: torch.dtype) -> Iterator[tuple[Inputs, Tensor]]:
+    """The samples and targets of each step of a client in a round."""
     x, y = job.federation.client_samples(client)
-    x = x.to(dtype) if x.is_floating_point() else x
+    x = ready(x, dtype)
     augment = augmentation(job, round, client)
     for batch in plan(job, round, client):
-        sample = x.index_select(0, batch)  # faster than x[batch]
+        sample = take(x, batch)
         if augment is not None:
             sample = augment(sample)
-        yield sample.contiguous(memory_format=job.memory_format), y.index_select(0, batch)
+        yield ready(sample, dtype, job.memory_format), y.index_select(0, batch)
 
 
-def augmentation(job: Job, round: int, client: int) -> Callable[[Tensor], Tensor] | None:
+def augmentation(job: Job, round: int, client: int) -> Callable[[Inputs], Inputs] | None:
     """What changes the batches of a client in a round, one after the other, if anything does."""
     augment = job.federation.augment
     if augment is None:
@@ -156,65 +187,58 @@ def _starts(samples: int, batch_size: int | None, smallest: int) -> NDArray[np.i
 @torch.no_grad()
 def local_sgd(
     model: FlatModel,
-    samples: Iterable[tuple[Tensor, Tensor]],
+    samples: Iterable[tuple[Inputs, Tensor]],
     correction: Correction,
     training: LocalTraining,
     lr: float,
+    add_gradient: AddGradient,
 ) -> None:
-    """SGD on the corrected gradient: add ``linear + prox·θ``, clip, add weight decay, step."""
+    """SGD on the corrected gradient, as ``Correction`` has it: combine, clip, add weight decay, step.
+
+    With ``training.sam`` the gradient is taken at θ + ρ ∇L(θ)/‖∇L(θ)‖, of the plain loss on the same batch.
+    ``add_gradient(x, y)`` adds ∇L of a batch to ``model.grads``.
+    """
     params, grads = model.params, model.grads
-    linear, prox = correction.linear, float(correction.prox)
-    shrink = 1 - lr * (training.weight_decay + float(correction.decay))
-    add_gradient = gradient_of(model, training.precision)
+    linear, prox, decay, scale, begin, ahead = correction
+    prox, scale, decay = float(prox), float(scale), training.weight_decay + float(decay)
     model.train()
-    one, row = params.new_ones(1), params.unsqueeze(0)
+    if begin is not None:
+        params.add_(begin)
+    if ahead is not None:  # θ + ahead is what is stepped, so that gradients are taken there; the pulls are those of θ
+        params.add_(ahead)
+        linear = ahead * -prox if linear is None else linear - prox * ahead
+    if linear is not None and scale != 1:
+        linear = linear / scale
+    one, row, here = params.new_ones(1), params.unsqueeze(0), params
+    kept, velocity = (torch.zeros_like(params) if each else None for each in (training.sam, training.momentum))
     for x, y in samples:
+        if kept is not None:
+            here = kept.copy_(params)
+            grads.zero_()
+            add_gradient(x, y)
+            params.add_(grads, alpha=training.sam / (float(torch.linalg.vector_norm(grads)) + 1e-7))
         if linear is None:
-            torch.mul(params, prox, out=grads)
+            torch.mul(here, prox / scale, out=grads)
         else:
-            torch.add(linear, params, alpha=prox, out=grads)
+            torch.add(linear, here, alpha=prox / scale, out=grads)
         add_gradient(x, y)
-        rate = lr
+        if kept is not None:
+            params.copy_(kept)
+        share = scale
         if training.clip_norm is not None:
             # The same arithmetic as torch.nn.utils.clip_grad_norm_, folded into the step.
-            rate *= min(1.0, training.clip_norm / (float(torch.linalg.vector_norm(grads)) + 1e-6))
-        row.addr_(one, grads, beta=shrink, alpha=-rate)  # shrink·θ − rate·g in one pass over memory
-
-
-def gradient_of(model: FlatModel, precision: Precision = "float32") -> Callable[[Tensor, Tensor], None]:
-    """A function that adds the gradient of the mean cross-entropy of a batch to ``model.grads``."""
-    layers = dense_layers(model.module)
-    if layers is not None:
-        kind = DenseGradient if precision == "float32" else HalfDenseGradient
-        return kind(layers, model.params, model.grads)
-
-    def autograd(x: Tensor, y: Tensor) -> None:
-        with torch.enable_grad():
-            with autocast(precision, x.device):
-                out = model.module(x)
-            torch.autograd.backward(F.cross_entropy(out.to(model.params.dtype), y))
-
-    return autograd
-
-
-class Evaluation(NamedTuple):
-    """Sums over samples, so that parts can be added."""
-
-    correct: int
-    loss: float
-    samples: int
-
-
-@torch.no_grad()
-def evaluate(
-    model: FlatModel, x: Tensor, y: Tensor, memory_format: torch.memory_format = torch.contiguous_format
-) -> Evaluation:
-    """Count right answers and add up the loss of a block of samples."""
-    model.module.eval()
-    x = x.to(model.params.dtype) if x.is_floating_point() else x
-    logits = model.module(x.contiguous(memory_format=memory_format))
-    loss = F.cross_entropy(logits, y, reduction="sum")
-    return Evaluation(int((logits.argmax(dim=1) == y).sum()), float(loss), len(y))
+            share *= min(1.0, training.clip_norm / (scale * float(torch.linalg.vector_norm(grads)) + 1e-6))
+        if velocity is None:
+            row.addr_(one, grads, beta=1 - lr * decay, alpha=-lr * share)  # in one pass over memory
+            if ahead is not None:
+                params.add_(ahead, alpha=lr * decay)
+        else:
+            velocity.mul_(training.momentum).add_(grads, alpha=share).add_(params, alpha=decay)
+            if ahead is not None:
+                velocity.add_(ahead, alpha=-decay)
+            params.add_(velocity, alpha=-lr)
+    if ahead is not None:
+        params.sub_(ahead)
 
 
 def smallest_batch(module: nn.Module) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
+from ..tasks import Score
 from .drift import Drift
 from .growth import warning
 
@@ -44,12 +45,14 @@ class Site:
 
 @dataclass(frozen=True)
 class Record:
-    """One round. ``accuracy`` and ``loss`` are the global model's on the test set, None where it was not evaluated."""
+    """One round. ``metrics`` are the global model's on the test set, empty where it was not evaluated.
+
+    ``accuracy`` and ``loss`` are two of them, None where they are not there; ``value`` is the one that decides.
+    """
 
     round: int
     """Rounds count from 1."""
-    accuracy: float | None
-    loss: float | None
+    metrics: Mapping[str, float]
     participants: tuple[int, ...]
     """The clients whose updates were averaged."""
     bytes_up: int
@@ -65,6 +68,42 @@ class Record:
     """How far the clients were from the global model and from each other; None without diagnostics."""
     sites: tuple[Site, ...] = ()
     """The members of a real federation, one by one; a simulation has none."""
+    epsilon: float | None = None
+    """What all rounds so far have cost of the privacy budget; None without noise."""
+    score: Score = Score()
+    """Which metric decides, and in which direction."""
+
+    @property
+    def accuracy(self) -> float | None:
+        return self.metrics.get("accuracy")
+
+    @property
+    def loss(self) -> float | None:
+        return self.metrics.get("loss")
+
+    @property
+    def value(self) -> float | None:
+        """The metric that decides, None where it was not measured."""
+        return self.metrics.get(self.score.name)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Record:
+        """The inverse of ``dataclasses.asdict`` after a journey through JSON; also reads records of older versions.
+
+        Raises KeyError, TypeError or ValueError where it is no record.
+        """
+        fields = dict(values)
+        if "metrics" not in fields:  # up to version 0.1 a record had these two and no others
+            old = {name: fields.pop(name) for name in ("accuracy", "loss")}
+            fields["metrics"] = {name: value for name, value in old.items() if value is not None}
+        drift, score = fields.get("drift"), fields.get("score")
+        fields["drift"] = None if drift is None else Drift.from_json(drift)
+        fields["score"] = Score() if score is None else Score(**score)
+        fields["participants"] = tuple(fields["participants"])
+        fields["rejected"] = tuple(Rejected(**each) for each in fields.get("rejected", ()))
+        fields["dropped"] = tuple(fields.get("dropped", ()))
+        fields["sites"] = tuple(Site(**each) for each in fields.get("sites", ()))
+        return cls(**fields)
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,6 +115,11 @@ class Result:
     """The module with the trained weights, in evaluation mode."""
 
     @property
+    def best(self) -> float | None:
+        """The best value of the task's score: the highest accuracy, the lowest error."""
+        return best(self.records)
+
+    @property
     def best_accuracy(self) -> float | None:
         return best_accuracy(self.records)
 
@@ -85,7 +129,7 @@ class Result:
         return warning(self.records)
 
     def rounds_to(self, target: float) -> int | None:
-        """The first round whose accuracy reaches ``target``, or None if none did."""
+        """The first round whose score reaches ``target``, or None if none did."""
         return rounds_to(self.records, target)
 
     def bytes_to(self, target: float) -> int | None:
@@ -93,7 +137,7 @@ class Result:
         return bytes_to(self.records, target)
 
     def plot(self) -> Figure:
-        """A matplotlib figure: accuracy and, where it was measured, drift over rounds; ``savefig`` keeps it."""
+        """A matplotlib figure: the score and, where it was measured, drift over rounds; ``savefig`` keeps it."""
         from .show import plot
 
         return plot(self.records)
@@ -109,12 +153,28 @@ class Result:
         return as_html(self.records)
 
 
+def score_in(records: Sequence[Record]) -> Score:
+    """The score of a run: accuracy, if it has no record yet."""
+    return records[-1].score if records else Score()
+
+
+def values(records: Sequence[Record]) -> list[float]:
+    """The score of every evaluated round."""
+    return [r.value for r in records if r.value is not None]
+
+
+def best(records: Sequence[Record]) -> float | None:
+    """The best score, in the task's direction."""
+    return score_in(records).best(values(records))
+
+
 def best_accuracy(records: Sequence[Record]) -> float | None:
     return max((r.accuracy for r in records if r.accuracy is not None), default=None)
 
 
 def rounds_to(records: Sequence[Record], target: float) -> int | None:
-    return next((r.round for r in records if r.accuracy is not None and r.accuracy >= target), None)
+    """The first round whose score reaches ``target``, in the task's direction."""
+    return next((r.round for r in records if r.value is not None and r.score.reached(r.value, target)), None)
 
 
 def bytes_to(records: Sequence[Record], target: float) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
@@ -13,9 +13,11 @@ from ..algorithms import Algorithm, method_name
 from ..errors import DivergedError
 from ..models import Buffers
 from ..options import OnBadUpdate
-from ..types import Cohort, Column, Correction, LocalResult, Mean, Means, Schedule, Weights
+from ..trust.guard import Guard
+from ..types import Cohort, Column, Correction, Local, LocalResult, Mean, Means, Rows, Schedule, Weights
 from .drift import DriftMeter
-from .executors import Executor, Trained, chunk_size, one_thread, part_size, parts
+from .executors import Executor, chunk_size, one_thread, part_size, parts
+from .guarding import Arrived, guarded
 from .local import Start
 from .records import Rejected
 from .screening import bad_rows, misfits
@@ -45,16 +47,22 @@ def run_round(
     schedule: Schedule,
     on_bad_update: OnBadUpdate = "stop",
     meter: DriftMeter | None = None,
+    guard: Guard | None = None,
 ) -> RoundResult:
     """Run one round with this cohort; ``weights`` and ``steps`` are the columns of ω_i and K_i of all clients.
 
     A bad update stops the run, or with ``on_bad_update="reject"`` is left out: the round is then one of the others,
-    and if there are none the server stays as it is. ``meter`` looks on.
+    and if there are none the server stays as it is. ``meter`` looks on. ``guard`` says what is used of the updates; it
+    comes before state is kept, so that a client remembers what the server used.
     """
     sent, plan = algorithm.broadcast(server), vars(schedule)
     start = Start(schedule.round, server.model, buffers)
     size = part_size(server.model.nbytes)
     sums, accepted, rejected, up = Sums(), list[int](), list[Rejected](), 0
+    down = len(cohort) * (nbytes(sent) + buffers.nbytes)
+    everyone: Weights = {} if guard is None else algorithm.weigh(Local(steps=steps, **plan), weights)
+    masked = None if guard is None else guard.bytes_up(everyone, len(server.model), len(cohort))
+    noisy = guard is not None and guard.central
 
     def refuse(bad: Sequence[Rejected]) -> set[int]:
         if bad and on_bad_update == "stop":
@@ -65,13 +73,21 @@ def run_round(
     def correct(clients: Sequence[int]) -> Correction:
         return algorithm.correct(sent, store.gather(clients), weights[list(clients)])
 
-    def take(clients: Sequence[int], trained: Trained) -> None:
-        nonlocal up
-        (params, (floats, ints)), weight = trained, weights[clients]  # (k, 1)
-        local = LocalResult(delta=params - server.model, steps=steps[clients], **plan)
-        before, delta, columns = store.gather(clients), local.delta, algorithm.weigh(local, weight)
+    def arrivals() -> Iterator[Arrived]:
+        for chunk in parts(cohort, chunk_size(server.model.nbytes)):
+            with closing(executor.train(chunk, start, correct)) as rows:
+                for clients, trained in zip(parts(chunk, size), rows, strict=True):
+                    if not refuse(misfits(trained, clients, start)):
+                        yield Arrived(clients, trained.params, trained.params - server.model, trained.buffers)
+
+    def take(clients: Sequence[int], params: Rows, delta: Rows, trained: Buffers, told: int) -> None:
+        nonlocal up, down
+        (floats, ints), weight = trained, weights[clients]  # (k, 1)
+        local = LocalResult(delta=delta, steps=steps[clients], **plan)
+        before, columns = store.gather(clients), algorithm.weigh(local, weight)
         upload, state = algorithm.upload(sent, before, local, weight)
-        up += nbytes(upload) + len(clients) * buffers.nbytes
+        up += len(clients) * ((nbytes(upload) // len(clients) if masked is None else masked) + buffers.nbytes)
+        down += len(clients) * told if store.row_bytes else 0
         if bad := refuse(bad_rows(clients, params, (floats, *upload, *state))):
             keep = [row for row, client in enumerate(clients) if client not in bad]
             clients = [clients[row] for row in keep]
@@ -86,18 +102,22 @@ def run_round(
                 meter.add(delta, before, state)
 
     with one_thread():
-        for chunk in parts(cohort, chunk_size(server.model.nbytes)):
-            with closing(executor.train(chunk, start, correct)) as rows:
-                for clients, trained in zip(parts(chunk, size), rows, strict=True):
-                    if not refuse(misfits(trained, clients, start)):
-                        take(clients, trained)
-        if accepted:
+        if noisy:  # one that adds nothing, as a round without anybody has to look like any other
+            still = LocalResult(delta=torch.zeros_like(server.model).unsqueeze(0), steps=steps[:1], **plan)
+            nothing, _ = algorithm.upload(sent, store.gather([0]), still, weights[:1])
+            rows = Buffers(*(field.unsqueeze(0) for field in buffers))
+            sums.add(nothing, rows, 0 * weights[:1], {name: 0 * column[:1] for name, column in everyone.items()})
+        for arrived in arrivals() if guard is None else guarded(arrivals(), guard, start, refuse):
+            take(*arrived)
+        if accepted or noisy:
             means, buffers = sums.means(buffers)
-            present = Cohort(participation=len(accepted) / len(weights), size=len(accepted), **plan)
+            number: float = len(accepted)
+            if noisy and guard is not None:
+                number, means = guard.draws.size, guard.released(means, sums.size, everyone, schedule.round)
+            present = Cohort(participation=number / len(weights), size=round(number), **plan)
             server = algorithm.aggregate(server, means, present)
         if not torch.isfinite(server.model).all():
             raise DivergedError(method_name(algorithm), schedule.round)
-    down = len(cohort) * (nbytes(sent) + buffers.nbytes)
     return RoundResult(server, buffers, up, down, tuple(accepted), tuple(rejected))
 
 

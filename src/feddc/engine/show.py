@@ -7,22 +7,23 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .records import Record, best_accuracy
+from .records import Record, best, score_in
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 def plot(records: Sequence[Record]) -> Figure:
-    """Accuracy over rounds and, where drift was measured, the cohort's mean consistency gap and its cosine."""
+    """The score over rounds and, where drift was measured, the cohort's mean consistency gap and its cosine."""
     from matplotlib.figure import Figure
 
-    points = [(r.round, 100 * r.accuracy) for r in records if r.accuracy is not None]
+    score = score_in(records)
+    points = [(r.round, r.value * (100 if score.percent else 1)) for r in records if r.value is not None]
     drifts = [(r.round, r.drift) for r in records if r.drift is not None]
     figure = Figure(figsize=(9 if drifts else 4.5, 3), layout="constrained")
     axes = figure.subplots(1, 3 if drifts else 1, squeeze=False)[0]
-    axes[0].plot([i for i, _ in points], [accuracy for _, accuracy in points])
-    axes[0].set_title("test accuracy (%)")
+    axes[0].plot([i for i, _ in points], [value for _, value in points])
+    axes[0].set_title(f"test {score.name} (%)" if score.percent else f"test {score.name}")
     if drifts:
         axes[1].plot([i for i, _ in drifts], [sum(drift.gap) / len(drift.gap) for _, drift in drifts])
         axes[1].set_title("consistency gap")
@@ -37,10 +38,10 @@ def plot(records: Sequence[Record]) -> Figure:
 
 def summary(records: Sequence[Record]) -> str:
     """A run in one line."""
-    best = best_accuracy(records)
+    score, found = score_in(records), best(records)
     moved = sum(r.bytes_up + r.bytes_down for r in records) / 1e6
-    accuracy = "not evaluated" if best is None else f"best accuracy {100 * best:.2f} %"
-    return f"{len(records)} rounds, {accuracy}, {moved:.1f} MB moved, {sum(r.seconds for r in records):.1f} s"
+    shown = "not evaluated" if found is None else f"best {score.name} {score.text(found)}"
+    return f"{len(records)} rounds, {shown}, {moved:.1f} MB moved, {sum(r.seconds for r in records):.1f} s"
 
 
 def as_html(records: Sequence[Record]) -> str:

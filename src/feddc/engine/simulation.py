@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
+import math
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,15 +16,19 @@ from torch import Tensor, nn
 
 from ..algorithms import Algorithm, method_name
 from ..data import Federation
+from ..data.inputs import ready, shapes
 from ..errors import ConfigError, DivergedError, RunError, check, check_count
 from ..models import FlatModel, module_with
 from ..options import Keywords, LocalTraining, Precision, options_from
+from ..tasks import Task, score_of
 from .callbacks import Callback
-from .cohorts import answering, make_cohorts
+from .cohorts import Bernoulli, answering, make_cohorts
 from .drift import DriftMeter
+from .evaluation import metrics_of, output_of
 from .executors import Vectorised, choose
 from .executors.choose import find_device
-from .local import Job, Start, steps_column
+from .guarding import guard_of, poisoned
+from .local import Job, Start, own_loss, steps_column
 from .precision import check_precision
 from .records import Record, Result
 from .rounds import nbytes, run_round
@@ -39,6 +44,7 @@ class Arguments(Keywords, total=False):
     cohorts: Any
     callbacks: Sequence[Callback]
     precision: Precision | None
+    task: Task | None
 
 
 def simulate(
@@ -61,6 +67,14 @@ def simulate(
 
     ``diagnostics`` measures the clients' drift in every round (``Record.drift``). ``callbacks`` are told of the start,
     of every record, and of the end: see ``Callback``.
+
+    ``robust`` says what the server does with updates that it cannot trust ("norm:1", "trimmed-mean:0.2", "median",
+    "centered-clip:1"), and ``attack`` poisons some ("sign-flip:3"). ``privacy`` clips updates and adds noise
+    ("central:clip=1:noise=1.1", "distributed", "local"); ``epsilon`` and ``delta`` are a budget that noise is planned
+    for and that no run exceeds: it ends before, and ``Record.epsilon`` is what was spent. ``secure="simulated"`` rounds
+    updates as secure aggregation needs it. Whatever is done to an update, its client remembers what the server used.
+
+    ``task`` is what is learned, where it is not what the federation says.
 
     ``precision="bf16"`` is short for that of the training: products in bfloat16, nearly twice as fast where the
     processor has them; a warning says where it does not.
@@ -92,6 +106,7 @@ class Simulation:
         cohorts: Any = None,
         callbacks: Sequence[Callback] = (),
         precision: Precision | None = None,
+        task: Task | None = None,
         **options: Unpack[Keywords],
     ) -> None:
         check_count("rounds", rounds)
@@ -107,7 +122,9 @@ class Simulation:
         )
         good = training is None or isinstance(training, LocalTraining)
         check(good, f"training must be a feddc.LocalTraining, not {type(training).__name__}")
+        federation = federation if task is None else federation.with_task(task)
         check_fits(model, federation)
+        self.score = score_of(federation.task)
         self.algorithm, self.federation, self.rounds = algorithm, federation, rounds
         self.training = training or LocalTraining()
         if precision is not None:
@@ -117,12 +134,20 @@ class Simulation:
         self.nominal = self.training.nominal_steps(federation.sizes)
         initial = FlatModel(model)
         self.weights = federation.weights.to(initial.params.dtype)
+        about = (self.options, algorithm, initial, self.cohorts, len(federation), rounds, self.options.seed)
+        self.guard = guard_of(*about)
+        if self.guard is not None and self.guard.privacy is not None:
+            self.weights = torch.ones_like(self.weights)  # everyone counts the same, so that nobody needs more noise
+        if self.guard is not None and self.guard.central and isinstance(self.cohorts, Bernoulli):
+            self.cohorts = replace(self.cohorts, empty=True)
         self.server = algorithm.init_server(initial.params.clone())
         self.buffers = initial.buffers()
         self.store = ClientStore(algorithm.init_client(self.server.model), len(federation))
         fixed = self.nominal if algorithm.fixed_steps else None
         self.steps = steps_column(federation.sizes, self.training, model, fixed).to(initial.params.dtype)
-        job = Job(model, federation, self.training, self.options.seed, fixed)
+        job = Job(
+            model, poisoned(federation, self.guard), self.training, self.options.seed, fixed, *own_loss(algorithm)
+        )
         self.executor, self.executor_reason = choose(job, rounds, self.cohorts.mean_size, self.options)
         check_precision(self.training.precision, initial.params.dtype, find_device(self.options.device))
         self.callbacks = list(callbacks)
@@ -136,11 +161,17 @@ class Simulation:
             for each in self.callbacks:
                 each.on_start(self)
                 ending.callback(each.on_end)
-            while self.round < self.rounds:
+            while self.round < self.rounds and self.within_budget:
                 record = self.step()
                 for each in self.callbacks:
                     each.on_record(record)
                 yield record
+
+    @property
+    def within_budget(self) -> bool:
+        """Whether another round stays within the privacy budget, if there is one."""
+        budget = None if self.guard is None else self.guard.budget
+        return budget is None or budget.allows(self.round + 1)
 
     def step(self) -> Record:
         """Run the next round."""
@@ -162,17 +193,21 @@ class Simulation:
             self.training.schedule(self.round, self.nominal),
             self.options.on_bad_update,
             meter,
+            self.guard,
         )
         self.server, self.buffers = done.server, done.buffers
         down = done.bytes_down + len(dropped) * (nbytes(self.algorithm.broadcast(done.server)) + done.buffers.nbytes)
-        due = self.round % self.options.evaluate_every == 0 or self.round == self.rounds
-        accuracy, loss = self.evaluate() if due else (None, None)
+        last = self.round == self.rounds or not self.within_budget
+        due = self.round % self.options.evaluate_every == 0 or last
+        metrics = self.evaluate() if due else {}
         self._between_rounds = True
         seconds = time.perf_counter() - began
         drift = None if meter is None else meter.result()
         moved = (done.bytes_up, down)
         answers = (done.rejected, tuple(dropped))
-        return Record(self.round, accuracy, loss, done.accepted, *moved, seconds, *answers, drift)
+        epsilon = None if self.guard is None else self.guard.spent(self.round)
+        made = (self.round, metrics, done.accepted, *moved, seconds, *answers)
+        return Record(*made, drift=drift, epsilon=epsilon, score=self.score)
 
     def state(self) -> dict[str, Tensor]:
         """Server and buffers as named tensors. With ``round`` and the rows of ``store`` it is all there is to keep."""
@@ -186,15 +221,13 @@ class Simulation:
         self.buffers = filled("buffers", self.buffers, tensors)
         self.round = round
 
-    def evaluate(self) -> tuple[float | None, float | None]:
-        """Accuracy and loss of the global model on the test set, if there is one."""
+    def evaluate(self) -> dict[str, float]:
+        """What the task measures of the global model on the test set; nothing, if there is none."""
         found = self.executor.evaluate(Start(self.round, self.server.model, self.buffers))
-        if found is None:
-            return None, None
-        loss = found.loss / found.samples
-        if loss != loss or loss == float("inf"):
+        metrics = {} if found is None else metrics_of(found, self.federation.task)
+        if not math.isfinite(metrics.get("loss", 0.0)):
             raise DivergedError(method_name(self.algorithm), self.round)
-        return found.correct / found.samples, loss
+        return metrics
 
     @property
     def arithmetic(self) -> str:
@@ -208,19 +241,16 @@ class Simulation:
 
 @torch.no_grad()
 def check_fits(model: nn.Module, federation: Federation) -> None:
-    """Refuse a model that cannot take the data's samples or does not have an output for every class."""
+    """Refuse a model that cannot take the data's samples, or whose output the task cannot take."""
     check(isinstance(model, nn.Module), f"model must be a torch.nn.Module, not {type(model).__name__}")
     sized = not any(nn.parameter.is_lazy(p) for p in model.parameters())
     check(sized, "the model has lazy layers, whose size is not known yet: call it once on a batch of samples before")
     probe = copy.deepcopy(model).eval()
-    sample = federation.x[:2]
+    x, y = federation.first(2)
     kind = next((p.dtype for p in probe.parameters()), torch.float32)
     try:
-        out = probe(sample.to(kind) if sample.is_floating_point() else sample)
+        out = output_of(probe, ready(x, kind))
     except Exception as error:  # whatever the user's module raises, it does not fit
         reason = str(error).strip().partition("\n")[0]
-        raise ConfigError(f"the model does not accept samples of shape {tuple(sample.shape[1:])}: {reason}") from error
-    check(isinstance(out, torch.Tensor), f"the model must give one tensor of class scores, not a {type(out).__name__}")
-    shape = tuple(out.shape)
-    fits = out.ndim == 2 and out.shape[1] >= federation.classes
-    check(fits, f"the model's output for 2 samples has shape {shape}, but the data has {federation.classes} classes")
+        raise ConfigError(f"the model does not accept samples of shape {shapes(x)}: {reason}") from error
+    federation.task.check_output(out, y, federation.classes)

@@ -6,6 +6,7 @@ from torch import nn
 
 from ..data import Federation
 from ..engine import LocalTraining
+from ..engine.evaluation import metrics_of
 from ..engine.executors import InProcess
 from ..engine.local import Job, Start
 
@@ -24,5 +25,4 @@ class Judge:
         found = self._executor.evaluate(start)
         if found is None or not found.samples:
             return {}
-        means = {"accuracy": found.correct / found.samples, "loss": found.loss / found.samples}
-        return {"samples": found.samples, **means}
+        return {"samples": found.samples, **metrics_of(found, self._executor.job.federation.task)}

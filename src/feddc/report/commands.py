@@ -6,7 +6,7 @@ import shlex
 from dataclasses import asdict, replace
 
 from ..study.config import FIELDS, Config, resolve
-from .settings import Setting
+from .lines import Setting
 
 
 def commands(setting: Setting) -> list[str]:

@@ -1,4 +1,4 @@
-"""Figures for a paper: one column wide, with colours that the colour-blind can tell apart, and the numbers as CSV."""
+"""What a paper needs as files: figures, and every number of every figure as CSV."""
 
 from __future__ import annotations
 
@@ -6,187 +6,164 @@ import csv
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TypeAlias
 
-from . import series
-from .settings import Line, Setting
-from .styles import COLOURS, INK, styles
+from . import latex, series
+from .figures import DRAWINGS, WIDTHS, paper_style
+from .lines import Setting
+from .tables import Table, all_tables, overview
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-COLUMN = 3.35  # inches: a column of the two-column conferences
-DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
-Rows: TypeAlias = list[Sequence[object]]
-Drawing: TypeAlias = Callable[[Setting], tuple["Figure", Rows] | None]
+Row: TypeAlias = Sequence[object]
+WIDE = "-wide"
+"""What the names of figures over both columns end in."""
 
 
-def export(settings: Sequence[Setting], folder: Path, formats: Sequence[str]) -> Iterator[Path]:
-    """Write the figures of every setting into ``folder``, each with its numbers, and name the files as they come."""
-    from matplotlib import rc_context
-
+def export_figures(settings: Sequence[Setting], folder: Path, formats: Sequence[str]) -> Iterator[Path]:
+    """Write the figures of every setting for one and two columns, with their numbers, and name the files."""
     folder.mkdir(parents=True, exist_ok=True)
-    small: Any = {
-        "font.size": 8,
-        "axes.labelsize": 8,
-        "legend.fontsize": 6.5,
-        "xtick.labelsize": 7,
-        "ytick.labelsize": 7,
-    }
+    yield from _draw_all(settings, folder, formats)
+    yield from export_numbers(settings, folder)
+
+
+def _draw_all(settings: Sequence[Setting], folder: Path, formats: Sequence[str]) -> Iterator[Path]:
     for setting in settings:
-        stem = "" if len(settings) == 1 else re.sub(r"[^A-Za-z0-9.]+", "-", setting.title).strip("-") + "-"
         for name, draw in DRAWINGS.items():
-            with rc_context({**small, "pdf.fonttype": 42, "svg.fonttype": "none"}):  # text stays text
-                made = draw(setting)
-                if made is None:
-                    continue
-                figure, rows = made
-                for each in formats:
-                    figure.savefig(folder / f"{stem}{name}.{each}", dpi=300)
-                    yield folder / f"{stem}{name}.{each}"
-            with (folder / f"{stem}{name}.csv").open("w", newline="", encoding="utf-8") as file:
-                csv.writer(file).writerows(rows)
-            yield folder / f"{stem}{name}.csv"
+            for columns in WIDTHS:
+                with paper_style():
+                    figure = draw(setting, columns)
+                    for each in formats if figure is not None else ():
+                        file = folder / f"{stem(setting, settings)}{name}{WIDE if columns == 2 else ''}.{each}"
+                        figure.savefig(file, dpi=300)  # type: ignore[union-attr]
+                        yield file
 
 
-def convergence(setting: Setting) -> tuple[Figure, Rows] | None:
-    """Accuracy against rounds, and against bytes."""
-    found = [(line, series.curves(line)) for line in setting.lines]
-    if not any(each["round"] for _, each in found):
-        return None
-    figure, (by_rounds, by_bytes) = _figure(2, sharey=True)
-    rows: Rows = [("method", "round", "megabytes", "seconds", "accuracy", "accuracy_sd", "loss", "loss_sd")]
-    for (line, each), style in zip(found, styles(setting.lines), strict=True):
-        _draw(by_rounds, line, style, each["round"], each["accuracy"])
-        _draw(by_bytes, line, style, each["megabytes"], each["accuracy"])
-        columns = [each[key] for key in ("round", "megabytes", "seconds")] + _columns(each, "accuracy", "loss")
+def export_latex(settings: Sequence[Setting], folder: Path) -> Iterator[Path]:
+    """Write every table as LaTeX, every figure as PDF, and ``report.tex``, which shows them all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = list(_all_tables(settings))
+    for name, table in tables:
+        (folder / f"{name}.tex").write_text(latex.tabular(table, name), encoding="utf-8")
+        yield folder / f"{name}.tex"
+    figures = list(_draw_all(settings, folder, ["pdf"]))
+    yield from figures
+    shown = [(figure.stem, figure.stem.endswith(WIDE)) for figure in figures]
+    (folder / "report.tex").write_text(latex.document([name for name, _ in tables], shown), encoding="utf-8")
+    yield folder / "report.tex"
+
+
+def export_csv(settings: Sequence[Setting], folder: Path) -> Iterator[Path]:
+    """Write every number of every table and figure."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, table in _all_tables(settings):
+        yield write_csv(folder / f"table-{name}.csv", table_rows(table))
+    yield from export_numbers(settings, folder)
+
+
+def table_rows(table: Table) -> list[Row]:
+    """A table as numbers: for each column what stands behind its text, or the text where that is all there is."""
+    heads, kinds = ["method"], []
+    for i, column in enumerate(table.columns):
+        found = list(dict.fromkeys(kind for _, row in table.rows for kind in row[i].numbers))
+        kinds.append(found)
+        heads += [column.key if kind == "mean" else f"{column.key}_{kind}" for kind in found] or [column.key]
+    rows: list[Row] = [heads]
+    for label, entries in table.rows:
+        pairs = zip(entries, kinds, strict=True)
+        rows.append([label, *(x for e, each in pairs for x in ([e.numbers.get(k, "") for k in each] or [e.text]))])
+    return rows
+
+
+def _all_tables(settings: Sequence[Setting]) -> Iterator[tuple[str, Table]]:
+    for setting in settings:
+        yield from ((f"{stem(setting, settings)}{table.key}", table) for table in all_tables(setting))
+    if len(settings) > 1:
+        yield from ((f"overview-{i}", table) for i, table in enumerate(overview(settings), start=1))
+
+
+def export_numbers(settings: Sequence[Setting], folder: Path) -> Iterator[Path]:
+    """Write the numbers that the figures of every setting draw."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for setting in settings:
+        for name, rows in NUMBERS.items():
+            head, *found = rows(setting)
+            if found:
+                yield write_csv(folder / f"{stem(setting, settings)}{name}.csv", [head, *found])
+
+
+def stem(setting: Setting, settings: Sequence[Setting]) -> str:
+    """What a setting's files begin with: nothing where there is only one."""
+    return "" if len(settings) == 1 else re.sub(r"[^A-Za-z0-9.]+", "-", setting.title).strip("-") + "-"
+
+
+def write_csv(path: Path, rows: Sequence[Row]) -> Path:
+    """One CSV file."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(rows)
+    return path
+
+
+def convergence(setting: Setting) -> list[Row]:
+    rows: list[Row] = [("method", "round", "megabytes", "seconds", "score", "score_sd", "loss", "loss_sd")]
+    for line in setting.lines:
+        found = series.curves(line)
+        blank = [""] * len(found["round"])
+        columns = [found["round"], found["megabytes"], found.get("seconds", blank)]
+        columns += _band(found["score"]) + _band(found.get("loss", {"mean": blank}))
         rows += [(line.label, *values) for values in zip(*columns, strict=True)]
-    for axes, name in ((by_rounds, "round"), (by_bytes, "MB moved, both ways")):
-        axes.axhline(100 * setting.target, color="#999999", linewidth=0.6, zorder=0)
-        axes.set_xlabel(name)
-    values = sorted(value for _, each in found for value in each["accuracy"]["mean"])
-    by_rounds.set_ylim(bottom=values[len(values) // 25] - 1)  # the first rounds would squeeze what matters into a strip
-    by_rounds.set_ylabel("test accuracy (%)")
-    _legend(figure, by_rounds)
-    return figure, rows
+    return rows
 
 
-def drift(setting: Setting) -> tuple[Figure, Rows] | None:
-    """The consistency gap, and the cosine between updates as a running mean of five rounds, against rounds."""
-    found = [
-        (line, style, series.drift_curves(line))
-        for line, style in zip(setting.lines, styles(setting.lines), strict=True)
-    ]
-    if not any(each for _, _, each in found):
-        return None
-    figure, (gap, cosine) = _figure(2)
-    rows: Rows = [("method", "round", "gap", "gap_sd", "update", "update_sd", "cosine")]
-    for line, style, each in found:
-        if each is not None:
-            _draw(gap, line, style, each["round"], each["gap"])
-            _draw(cosine, line, style, each["cosine_round"], {"mean": smooth(each["cosine"]["mean"])})
-            cosines = dict(zip(each["cosine_round"], each["cosine"]["mean"], strict=True))
-            columns = [each["round"], *_columns(each, "gap", "update")]
-            rows += [(line.label, *values, cosines.get(values[0], "")) for values in zip(*columns, strict=True)]
-    for axes, name in ((gap, "consistency gap"), (cosine, "cosine between updates")):
-        axes.set_xlabel("round")
-        axes.set_title(name, fontsize=8)
-    gap.set_ylim(bottom=0)
-    _legend(figure, gap)
-    return figure, rows
+def drift(setting: Setting) -> list[Row]:
+    rows: list[Row] = [("method", "round", "gap", "gap_sd", "update", "update_sd", "cosine_mean5", "cosine_mean5_sd")]
+    for line in setting.lines:
+        found = series.drift_curves(line)
+        if found is not None:
+            cosines = dict(zip(found["cosine_round"], zip(*_band(found["cosine"]), strict=True), strict=True))
+            columns = [found["round"], *_band(found["gap"]), *_band(found["update"])]
+            rows += [(line.label, *each, *cosines.get(each[0], ("", ""))) for each in zip(*columns, strict=True)]
+    return rows
 
 
-def split(setting: Setting) -> tuple[Figure, Rows] | None:
-    """Samples of each class at each client, as dots of that size."""
-    from matplotlib.ticker import MaxNLocator
-
-    found = series.split(setting)
-    if found is None:
-        return None
-    counts: Sequence[Sequence[int]] = found["counts"]
-    figure, (axes,) = _figure(1)
-    largest = max(max(row) for row in counts)
-    points = [(i, j, n) for i, row in enumerate(counts) for j, n in enumerate(row) if n]
-    x, y, sizes = zip(*points, strict=True)
-    room = 900 / max(len(counts), 2 * len(counts[0]))
-    axes.scatter(x, y, s=[room * n / largest for n in sizes], color="#0072B2", linewidths=0)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel("client")
-    axes.set_ylabel("class")
-    rows: Rows = [("client", "class", "samples"), *points]
-    return figure, rows
+def heat(setting: Setting) -> list[Row]:
+    """Every client and round of the first seed: the numbers of the heat maps."""
+    rows: list[Row] = [("method", "client", "round", "update", "drift")]
+    for i, found in series.heats([setting], setting).items():
+        blank = [[None] * len(found["round"]) for _ in found["update"]]
+        for client, pair in enumerate(zip(found["update"], found.get("drift", blank), strict=True)):
+            for place, (update, held) in enumerate(zip(*pair, strict=True)):
+                if update is not None or held is not None:
+                    rows.append((setting.lines[i].label, client, found["round"][place], update, held))
+    return rows
 
 
-def alpha(setting: Setting) -> tuple[Figure, Rows] | None:
-    """Best accuracy against α, for methods that were run with several values of it."""
-    families = series.sensitivity(setting)
-    if not families:
-        return None
-    figure, (axes,) = _figure(1)
-    rows: Rows = [("method", "alpha", "best", "best_sd", "rounds")]
-    for i, family in enumerate(families):
-        axes.errorbar(
-            family["alpha"],
-            family["best"]["mean"],
-            family["best"].get("sd"),
-            color=COLOURS[i % len(COLOURS)],
-            marker="o",
-            markersize=3,
-            label=family["label"],
+def split(setting: Setting) -> list[Row]:
+    return [("client", "class", "samples"), *series.held(series.split(setting))]
+
+
+def alpha(setting: Setting) -> list[Row]:
+    rows: list[Row] = [("method", "alpha", "best", "best_sd", "last10", "last10_sd", "rounds", "rounds_sd", "failed")]
+    for family in series.sensitivity(setting):
+        scores = dict(
+            zip(family["alpha"], zip(*_band(family["best"]), *_band(family["last"]), strict=True), strict=True)
         )
-        columns = [
-            family["alpha"],
-            *_columns(family, "best"),
-            ["" if each is None else each for each in family["rounds"]],
-        ]
-        rows += [(family["label"], *values) for values in zip(*columns, strict=True)]
-    axes.set_xscale("log")
-    axes.set_xlabel("α")
-    axes.set_ylabel("best accuracy (%)")
-    axes.legend(frameon=False)
-    return figure, rows
+        rounds = dict(zip(family["rounds_alpha"], zip(*_band(family["rounds"]), strict=True), strict=True))
+        bounds = dict(zip(family["not_reached"], family["bound"], strict=True))
+        for value in sorted({*scores, *rounds, *bounds, *family["diverged"]}):
+            failed = "diverged" if value in family["diverged"] else f">{bounds[value]}" if value in bounds else ""
+            row = (*scores.get(value, ("",) * 4), *rounds.get(value, ("",) * 2))
+            rows.append((family["label"], value, *row, failed))
+    return rows
 
 
-DRAWINGS: dict[str, Drawing] = {"convergence": convergence, "drift": drift, "split": split, "alpha": alpha}
+NUMBERS: dict[str, Callable[[Setting], list[Row]]] = {
+    "convergence": convergence,
+    "drift": drift,
+    "drift-clients": heat,
+    "split": split,
+    "alpha": alpha,
+}
 
 
-def _figure(panels: int, *, sharey: bool = False) -> tuple[Figure, Sequence[Axes]]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(COLUMN, 1.9), layout="constrained")
-    axes = figure.subplots(1, panels, squeeze=False, sharey=sharey)[0]
-    for each in axes:
-        each.grid(alpha=0.25, linewidth=0.5)
-        each.spines[["top", "right"]].set_visible(False)
-    return figure, axes
-
-
-def _legend(figure: Figure, axes: Axes) -> None:
-    """Above the figure, which grows by as much as it takes."""
-    handles, labels = axes.get_legend_handles_labels()
-    columns = max(1, min(3, 54 // (max(map(len, labels)) + 8)))
-    figure.set_figheight(1.75 + 0.14 * -(-len(labels) // columns))
-    figure.legend(handles, labels, loc="outside upper center", ncols=columns, handlelength=2.4, frameon=False)
-
-
-def smooth(values: Sequence[float], reach: int = 2) -> list[float]:
-    """A running mean: the cosine of a small cohort jumps from round to round."""
-    windows = (values[max(0, i - reach) : i + reach + 1] for i in range(len(values)))
-    return [sum(window) / len(window) for window in windows]
-
-
-def _draw(axes: Axes, line: Line, style: Any, x: Sequence[float], values: series.Numbers) -> None:
-    colour = "black" if style.colour == INK else style.colour
-    width = 0.45 * style.width
-    axes.plot(x, values["mean"], label=line.label, color=colour, linestyle=DASHES[style.dash], linewidth=width)
-    if "sd" in values:
-        low, high = ([m + sign * s for m, s in zip(values["mean"], values["sd"], strict=True)] for sign in (-1, 1))
-        axes.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
-
-
-def _columns(each: series.Numbers, *keys: str) -> list[Sequence[object]]:
-    """Mean and deviation of each key; the deviation is empty where there is one seed."""
-    return [
-        column for key in keys for column in (each[key]["mean"], each[key].get("sd", [""] * len(each[key]["mean"])))
-    ]
+def _band(values: series.Numbers) -> list[Sequence[object]]:
+    """Mean and deviation; the deviation is empty where there is one seed."""
+    return [values["mean"], ["" if each is None else each for each in values.get("sd", [""] * len(values["mean"]))]]

@@ -1,23 +1,26 @@
-"""The first screen of a report: which method, how much better, at what cost."""
+"""The first screen of a report: what is shown, with how many seeds, and nothing that is not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import mean
 
-from .settings import Line, Setting
-from .units import amount, clock, percent
+from . import quantities
+from .lines import Line, Setting
+from .quantities import Quantity
+
+ONE_SEED = "one seed: no claim"
 
 
 @dataclass(frozen=True)
 class Card:
-    """One number worth reading first."""
+    """One number worth reading first: whose it is, and what may be said of it."""
 
     question: str
     answer: str
     who: str
-    note: str = ""
+    note: str
+    define: str
 
 
 @dataclass(frozen=True)
@@ -25,93 +28,105 @@ class Headline:
     """One sentence, and the cards below it."""
 
     sentence: str
-    cards: tuple[Card, ...]
+    cards: tuple[Card, ...] = ()
     cost: str = ""
-    """What a round of the best method costs beside one of FedAvg."""
+    """What a round of the first method moves beside one of FedAvg: this depends on no seed and no clock."""
 
 
 def headline(setting: Setting) -> Headline:
     """What a colleague should take away from this setting."""
-    lines = [line for line in setting.lines if line.best()]
+    lines = [line for line in setting.lines if any(run.scores for run in line.ran)]
     if not lines:
-        return Headline("These runs were not evaluated: their data has no test set.", ())
-    reached = [line for line in lines if line.mean_cost_to(setting.target) is not None]
-    cards = [_accuracy(setting, lines), *(_costs(setting, reached) if reached else [])]
-    best = _winner(setting, lines, reached)
-    return Headline(_sentence(setting, lines, reached), tuple(cards), _round_cost(setting, best))
+        return Headline("These runs were not evaluated: their data has no test set.")
+    over = [line for line in lines if line.complete]
+    going = any(run.status == "unfinished" for run in setting.runs)
+    if not over or (going and len(over) < 2):
+        return Headline(_no_claim_yet(setting))
+    best, rounds, moved = (make(setting, over) for make in (quantities.score, quantities.rounds, quantities.moved))
+    shown = [each for each in (best, rounds, moved) if each is not None and (each is best or _arrives(setting, each))]
+    order = [each for each in (rounds, best) if each in shown and each is not None]
+    main = next((each for each in order if each.ranking.behind), order[0])  # what shows a difference, if anything does
+    sentence = _alone(setting, over[0]) if len(over) == 1 else _sentence(setting, main)
+    if rounds not in shown and len(over) > 1:
+        sentence += f" No run reaches {setting.goal}."
+    prefix = "Of the methods that have finished: " if going else ""
+    cards = tuple(_card(setting, each) for each in shown)
+    return Headline(prefix + sentence, cards, _round_cost(setting, main.ranking.first))
 
 
-def _winner(setting: Setting, lines: Sequence[Line], reached: Sequence[Line]) -> Line:
-    """The first to reach the target, or the most accurate where none does."""
-    if not reached:
-        return max(lines, key=lambda line: mean(line.best()))
-    return min(reached, key=lambda line: (_cost(line, setting, 0), -mean(line.last() or [0])))
+def _arrives(setting: Setting, quantity: Quantity) -> bool:
+    """Whether the first gets to the target with any seed: else there is nothing to tell of rounds and bytes."""
+    return any(each.reached for each in quantity.ranking.first.reach(setting.target).values())
 
 
-def _round_cost(setting: Setting, winner: Line) -> str:
-    base = setting.baseline
-    if base is None or base is winner:
+def _no_claim_yet(setting: Setting) -> str:
+    runs = [run for run in setting.runs if run.status != "not run"]
+    going = [run for run in runs if run.status == "unfinished"]
+    if not going:
+        return "No claim: every method has a run that diverged."
+    done = sum(run.ended for run in runs)
+    last = min(going, key=lambda run: run.points[-1].round / run.config.rounds)
+    where = f"{last.points[-1].round} of {last.config.rounds} rounds"
+    return f"No claim yet: {done} of {len(runs)} runs finished; the one furthest back has run {where}."
+
+
+def _sentence(setting: Setting, what: Quantity) -> str:
+    """One is ahead, some are level, or no difference is shown."""
+    ranking, first = what.ranking, what.ranking.first
+    if ranking.seeds < 2:
+        return _one_seed(setting, what)
+    seeds = f"these {ranking.seeds} seeds"
+    if not ranking.behind:
+        return f"No difference in {what.noun} is shown with {seeds}."
+    against = f"{what.show(first)}, {what.against(setting.baseline(first))}"
+    if ranking.claim:
+        return f"{first.label} {what.ahead[0]}: {against}."
+    names = _names([first, *ranking.level])
+    return f"{names} {what.ahead[1]}; no difference between them is shown with {seeds}. {first.label}: {against}."
+
+
+def _one_seed(setting: Setting, what: Quantity) -> str:
+    """What was seen, without a word on which method is better."""
+    tied = what.tied()
+    base = setting.baseline(tied[0])
+    others = [*tied[:4], *([base] if base is not None and all(base is not each for each in tied) else [])]
+    return f"One seed: no claim. {what.question}: {', '.join(f'{each.label} {what.show(each)}' for each in others)}."
+
+
+def _alone(setting: Setting, line: Line) -> str:
+    seeds = f"{len(line.runs)} seeds" if len(line.runs) > 1 else "one seed"
+    best, rounds = quantities.score(setting, [line]), quantities.rounds(setting, [line])
+    if best is None or rounds is None:
+        return f"{line.label} has not been judged."
+    return f"{line.label}: {best.noun} {best.show(line)}, {rounds.noun}: {rounds.show(line)} ({seeds})."
+
+
+def _card(setting: Setting, what: Quantity) -> Card:
+    ranking, who = what.ranking, _names([what.ranking.first, *what.ranking.level])
+    if ranking.seeds < 2:
+        who, note = _names(what.tied()), ONE_SEED
+    elif ranking.level:
+        note = f"no difference shown with these {ranking.seeds} seeds"
+    else:
+        note = what.against(setting.baseline(ranking.first)) if ranking.behind else f"{ranking.seeds} seeds"
+    return Card(what.question, what.show(ranking.first), who, note, what.column.define)
+
+
+def _round_cost(setting: Setting, first: Line) -> str:
+    base = setting.baseline(first)
+    if base is None or base is first or not (first.runs[0].records and base.runs[0].records):
         return ""
-    (moved, seconds), (base_moved, base_seconds) = winner.round_cost(), base.round_cost()
-    spent = f" and takes {seconds / base_seconds:.1f}× its time" if base_seconds else ""
-    return f"A round of {winner.label} moves {moved / base_moved:.1f}× the bytes of {base.label}{spent}."
+    return f"A round of {first.label} moves {_per_client(first) / _per_client(base):.1f}× the bytes of {base.label}."
 
 
-def _sentence(setting: Setting, lines: Sequence[Line], reached: Sequence[Line]) -> str:
-    goal, budget = percent(setting.target, 2), max(line.budget for line in lines)
-    most = max(lines, key=lambda line: mean(line.best()))
-    if len(lines) == 1:
-        cost = lines[0].mean_cost_to(setting.target)
-        end = f"does not reach {goal} in {budget} rounds" if cost is None else f"reaches {goal} in {cost[0]:.3g} rounds"
-        return f"{lines[0].label} {end}; its best accuracy is {percent(mean(lines[0].best()))}."
-    if not reached:
-        return f"{most.label} is the most accurate with {percent(mean(most.best()))}; no method reaches {goal}."
-    first = _winner(setting, lines, reached)
-    rounds = _cost(first, setting, 0)
-    return f"{first.label} reaches {goal} first: in {rounds:.3g} rounds{_against(setting, first, reached, 0)}."
+def _per_client(line: Line) -> float:
+    """Bytes for each client that took part: cohorts differ in size."""
+    records = [record for run in line.runs for record in run.records]
+    return sum(r.bytes_up + r.bytes_down for r in records) / max(1, sum(len(r.participants) for r in records))
 
 
-def _accuracy(setting: Setting, lines: Sequence[Line]) -> Card:
-    most = max(lines, key=lambda line: mean(line.best()))
-    base = setting.baseline
-    note = ""
-    if base is not None and base is not most and base.best():
-        note = f"{100 * (mean(most.best()) - mean(base.best())):+.2f} points over {base.label}"
-    return Card("Best accuracy", percent(mean(most.best())), most.label, note)
-
-
-def _costs(setting: Setting, reached: Sequence[Line]) -> list[Card]:
-    goal = percent(setting.target, 2)
-    shown: tuple[tuple[str, Callable[[float], str]], ...] = (
-        (f"Rounds to {goal}", lambda value: f"{value:.3g}"),
-        (f"Moved to {goal}", amount),
-        (f"Time to {goal}", clock),
-    )
-    cards = []
-    for i, (question, show) in enumerate(shown):
-        least = min(reached, key=lambda line: _cost(line, setting, i))
-        note = _against(setting, least, reached, i).lstrip(", ")
-        cards.append(Card(question, show(_cost(least, setting, i)), least.label, note))
-    return cards
-
-
-def _against(setting: Setting, winner: Line, reached: Sequence[Line], which: int) -> str:
-    """The ratio to plain FedAvg, or to the next best where FedAvg is the winner or was not run."""
-    mine, unit = _cost(winner, setting, which), ("rounds", "bytes", "seconds")[which]
-    base = setting.baseline
-    if base is not None and base is not winner:
-        cost = base.mean_cost_to(setting.target)
-        if cost is None:
-            return f", {base.label} not in {base.budget}" if which == 0 else f", {base.label} does not get there"
-        return f", {cost[which] / mine:.2g}× fewer {unit} than {base.label}" if mine else ""
-    others = [line for line in reached if line is not winner]
-    if not others or not mine:
-        return ""
-    second = min(others, key=lambda line: _cost(line, setting, which))
-    return f", {_cost(second, setting, which) / mine:.2g}× fewer {unit} than {second.label}"
-
-
-def _cost(line: Line, setting: Setting, which: int) -> float:
-    cost = line.mean_cost_to(setting.target)
-    assert cost is not None  # only lines that reached the target are asked
-    return cost[which]
+def _names(lines: Sequence[Line]) -> str:
+    labels = [line.label for line in lines]
+    if len(labels) > 4:
+        return f"{len(labels)} methods"
+    return labels[0] if len(labels) == 1 else f"{', '.join(labels[:-1])} and {labels[-1]}"

@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import asdict, fields
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -20,15 +20,16 @@ import feddc
 
 from ..engine.growth import warning
 from ..errors import ConfigError
-from ..paper.published import MISPRINTS
 from ..study.config import Config
 from . import series
-from .collect import Run
 from .commands import commands
-from .grids import ablation_table, accuracy_table, goals, overview, rounds_table
+from .definitions import DEFINITIONS
 from .headline import headline
-from .settings import Line, Setting, describe
+from .lines import Line, Setting, describe
+from .pages import misprints
+from .runs import Run
 from .styles import styles
+from .tables import ablation_table, all_tables, goals, overview
 
 if TYPE_CHECKING:
     import jinja2
@@ -57,6 +58,7 @@ def body(settings: Sequence[Setting]) -> str:
         overview=overview(settings) if len(settings) > 1 else [],
         sensitive=any(series.sensitivity(each) or ablation_table(each) for each in settings),
         data=_json([_numbers(settings, setting) for setting in settings]),
+        definitions={key: _defined(text) for key, text in DEFINITIONS.items()},
         version=feddc.__version__,
     )
 
@@ -77,10 +79,10 @@ def _texts(setting: Setting) -> dict[str, Any]:
         "unfinished": sum(run.status == "unfinished" for run in runs),
         "warnings": [f"{run.path}: {found}" for run in runs if (found := _warning(run))],
         "diverged": [str(run.path) for run in runs if run.status == "diverged"],
-        "tables": [accuracy_table(setting), *(rounds_table(setting, goal) for goal in goals(setting))],
+        "tables": [table for table in all_tables(setting) if table.key != "ablation"],
         "ablation": ablation_table(setting),
         "sensitivity": series.sensitivity(setting),
-        "misprints": _misprints(setting),
+        "misprints": misprints([setting]),
         "drift": any(record.drift is not None for run in runs for record in run.records),
         "split": series.split(setting),
         "shared": {key: found[0] for key, found in values.items() if len(set(found)) == 1},
@@ -94,7 +96,9 @@ def _numbers(settings: Sequence[Setting], setting: Setting) -> dict[str, Any]:
     looks = styles(setting.lines)
     return {
         "title": setting.title,
-        "goals": [100 * goal for goal in goals(setting)],
+        "measure": asdict(setting.measure) | {"title": setting.measure.title},
+        "target": setting.measure.shown(setting.target),
+        "goals": [setting.measure.shown(goal) for goal in goals(setting)],
         "lines": [_line(line) | look._asdict() for line, look in zip(setting.lines, looks, strict=True)],
         "heat": series.heats(settings, setting),
         "split": series.split(setting),
@@ -105,17 +109,17 @@ def _numbers(settings: Sequence[Setting], setting: Setting) -> dict[str, Any]:
 def _line(line: Line) -> dict[str, Any]:
     return {
         "label": line.label,
-        "seeds": len(line.runs),
+        "name": line.name,
+        "seeds": len(line.drawn),
         "curves": series.curves(line),
         "drift": series.drift_curves(line),
     }
 
 
-def _misprints(setting: Setting) -> list[str]:
-    """What the paper contradicts itself in, where its numbers stand beside ours."""
-    shown = any("paper" in column for goal in goals(setting) for column in rounds_table(setting, goal).columns)
-    shown = shown or any("paper" in column for column in accuracy_table(setting).columns)
-    return MISPRINTS.get(setting.config.data.partition(":")[0], []) if shown else []
+def _defined(text: str) -> tuple[str, str]:
+    """A definition as the word that it defines and the rest."""
+    _, word, rest = text.split("**")
+    return word, rest
 
 
 def _json(content: Any) -> str:

@@ -3,67 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate
 from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine import Record
-from .settings import Line, Setting, is_number
+from .lines import Line, Setting, is_number
+from .styles import COLOURS
 
 Numbers = dict[str, Any]
 HEAT_CELLS = 400_000
 """A report's heat maps have at most about so many cells in all: beyond, rounds are averaged in columns."""
 
 
-def band(columns: Iterable[Sequence[float]], digits: int = 5) -> Numbers:
+def band(columns: Iterable[Iterable[float]], digits: int = 5) -> Numbers:
     """Mean and deviation over seeds, point by point; without a deviation where there is one seed."""
-    points = list(columns)
-    several = bool(points) and len(points[0]) > 1
+    points = [list(each) for each in columns]
     found: Numbers = {"mean": [_short(mean(each), digits) for each in points]}
-    return found | ({"sd": [_short(stdev(each), digits) for each in points]} if several else {})
+    several = any(len(each) > 1 for each in points)
+    return found | (
+        {"sd": [_short(stdev(each), digits) if len(each) > 1 else None for each in points]} if several else {}
+    )
 
 
 def curves(line: Line) -> Numbers:
-    """Accuracy and loss against rounds, bytes and seconds, as far as all seeds go."""
-    seeds = [_evaluated(run.records) for run in line.runs]
-    rounds = sorted(set.intersection(*(set(each) for each in seeds)))
+    """Score and loss against rounds, bytes and seconds, as far as all seeds go.
+
+    Seeds that are over are drawn; those under way only as long as none is.
+    """
+    seeds = [{point.round: point for point in run.points if point.score is not None} for run in line.drawn]
+    rounds = sorted(set.intersection(*(set(each) for each in seeds))) if seeds else []
     rows = [[seed[r] for seed in seeds] for r in rounds]
-    accuracy, loss, moved, seconds = ([[point[i] for point in row] for row in rows] for i in range(4))
-    return {
+    shown = line.measure.shown
+    found: Numbers = {
         "round": rounds,
-        "megabytes": band(moved)["mean"],
-        "seconds": band(seconds)["mean"],
-        "accuracy": band(accuracy),
-        "loss": band(loss),
+        "megabytes": band([[point.moved / 1e6 for point in row] for row in rows])["mean"],
+        "score": band([[shown(point.score or 0.0) for point in row] for row in rows]),
     }
-
-
-def _evaluated(records: Sequence[Record]) -> dict[int, tuple[float, float, float, float]]:
-    """Accuracy in percent, loss, megabytes so far and seconds so far, of every evaluated round."""
-    moved = accumulate(record.bytes_up + record.bytes_down for record in records)
-    seconds = accumulate(record.seconds for record in records)
-    return {
-        record.round: (100 * record.accuracy, record.loss, size / 1e6, spent)
-        for record, size, spent in zip(records, moved, seconds, strict=True)
-        if record.accuracy is not None and record.loss is not None
-    }
+    for key in ("loss", "seconds"):
+        columns = [[each for point in row if (each := getattr(point, key)) is not None] for row in rows]
+        if columns and all(len(column) == len(seeds) for column in columns):
+            found[key] = band(columns) if key == "loss" else band(columns)["mean"]
+    return found
 
 
 def drift_curves(line: Line) -> Numbers | None:
-    """Over rounds: the cohort's mean gap and update, and the cosine between updates; None without diagnostics."""
-    seeds = [{r.round: r.drift for r in run.records if r.drift is not None} for run in line.runs]
-    rounds = sorted(set.intersection(*(set(each) for each in seeds)))
+    """Over rounds: the cohort's mean gap and update, and the cosine between updates; None without diagnostics.
+
+    The cosine of a small cohort jumps from round to round, so each seed's is a running mean of five rounds.
+    """
+    seeds = [{r.round: r.drift for r in run.records if r.drift is not None} for run in line.drawn]
+    rounds = sorted(set.intersection(*(set(each) for each in seeds))) if seeds else []
     if not rounds:
         return None
     found: Numbers = {"round": rounds}
     for key in ("gap", "update"):
         found[key] = band([mean(getattr(seed[r], key)) for seed in seeds] for r in rounds)
     paired = [r for r in rounds if all(seed[r].cosine is not None for seed in seeds)]
-    cosines = [[seed[r].cosine or 0.0 for seed in seeds] for r in paired]
-    return found | {"cosine_round": paired, "cosine": band(cosines)}
+    smoothed = [smooth([seed[r].cosine or 0.0 for r in paired]) for seed in seeds]
+    return found | {"cosine_round": paired, "cosine": band(zip(*smoothed, strict=True))}
+
+
+def smooth(values: Sequence[float], reach: int = 2) -> list[float]:
+    """A running mean over ``reach`` values to either side."""
+    windows = (values[max(0, i - reach) : i + reach + 1] for i in range(len(values)))
+    return [sum(window) / len(window) for window in windows]
 
 
 def heat(line: Line, clients: int, columns: int) -> Numbers | None:
@@ -71,7 +76,7 @@ def heat(line: Line, clients: int, columns: int) -> Numbers | None:
 
     Between two rounds that a client takes part in its drift does not change, so that the later one tells of both.
     """
-    records = [record for record in line.runs[0].records if record.drift is not None]
+    records = [record for run in line.drawn[:1] for record in run.records if record.drift is not None]
     if not records:
         return None
     drift, update = (np.full((clients, len(records)), np.nan) for _ in range(2))
@@ -102,22 +107,52 @@ def split(setting: Setting) -> Numbers | None:
     return None if run is None else {"counts": run.split, "seed": run.config.seed}
 
 
+def held(found: Numbers | None) -> list[tuple[int, int, int]]:
+    """The same as a list: client, class, samples, where there are any."""
+    rows = [] if found is None else found["counts"]
+    return [(i, j, n) for i, row in enumerate(rows) for j, n in enumerate(row) if n]
+
+
+def error(score: Numbers) -> Numbers:
+    """A share in percent as what is missing to 100 %."""
+    return {**score, "mean": [_short(100 - each, 5) for each in score["mean"]]}
+
+
 def sensitivity(setting: Setting) -> list[Numbers]:
-    """For each method that was run with several values of α: best accuracy and rounds to the target against α."""
+    """For each method that was run with several values of α: best score and rounds to the target against α."""
     families: dict[str, dict[float, Line]] = {}
     for line in setting.lines:
         if is_number(line.options.get("alpha", "")):
-            rest = line.label.replace(f":alpha={line.options['alpha']}", "")
+            rest = line.label.replace(f" α={line.options['alpha']}", "")
             families.setdefault(rest, {})[float(line.options["alpha"])] = line
-    return [_against_alpha(name, family, setting) for name, family in families.items() if len(family) > 1]
+    several = [(name, family) for name, family in families.items() if len(family) > 1]
+    return [
+        _against_alpha(name, family, setting) | {"colour": COLOURS[i % len(COLOURS)]}
+        for i, (name, family) in enumerate(several)
+    ]
 
 
 def _against_alpha(name: str, family: Mapping[float, Line], setting: Setting) -> Numbers:
-    alphas = [alpha for alpha in sorted(family) if family[alpha].best()]
-    costs = [family[alpha].mean_cost_to(setting.target) for alpha in alphas]
-    best = band([100 * each for each in family[alpha].best()] for alpha in alphas)
-    last = band([100 * each for each in family[alpha].last()] for alpha in alphas)
-    return {"label": name, "alpha": alphas, "best": best, "last": last, "rounds": [cost and cost[0] for cost in costs]}
+    """Every α that was run is there: those that diverged, or did not reach the target with every seed, are marked."""
+    lines = {alpha: family[alpha] for alpha in sorted(family) if family[alpha].ended}
+    lost = [alpha for alpha, line in lines.items() if any(run.status == "diverged" for run in line.runs)]
+    sound = {alpha: line for alpha, line in lines.items() if alpha not in lost and line.best()}
+    reach = {alpha: line.reach(setting.target).values() for alpha, line in lines.items()}
+    arrived = [alpha for alpha in lines if all(each.reached for each in reach[alpha])]
+    shown = setting.measure.shown
+    return {
+        "label": name,
+        "alpha": list(sound),
+        "best": band([shown(each) for each in line.best().values()] for line in sound.values()),
+        "last": band([shown(each) for each in line.last().values()] for line in sound.values()),
+        "diverged": lost,
+        "rounds_alpha": arrived,
+        "rounds": band([each.rounds for each in reach[alpha]] for alpha in arrived),
+        "not_reached": [alpha for alpha in lines if alpha not in arrived],
+        "bound": [
+            min(each.rounds for each in reach[alpha] if not each.reached) for alpha in lines if alpha not in arrived
+        ],
+    }
 
 
 def _binned(matrix: NDArray[np.float64], edges: NDArray[np.int64]) -> list[list[float | None]]:

@@ -1,86 +1,212 @@
-"""The tables that people publish: best accuracy, rounds and bytes to a target, speed-up over FedAvg."""
+"""The tables, as papers print them, with the FedDC paper's numbers beside ours where a run is one of its cells."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-from ..engine import Record
-from ..engine.records import best_accuracy, bytes_to, rounds_to
+from ..study.config import Config
+from . import columns
+from .columns import Column, Entry, of_paper
+from .lines import SETTING, Line, Setting, in_words
 
-BARS = "▁▂▃▄▅▆▇█"
+TERMS = {("false", "false"): "loss", ("true", "false"): "loss + penalty", ("false", "true"): "loss + correction"}
 
 
 @dataclass(frozen=True)
-class Row:
-    """One method of a comparison, as text."""
+class Table:
+    """A title, the columns, and for each row its name and its entries."""
 
-    method: str
-    best: str
-    last: str
-    rounds: str
-    speedup: str
-    megabytes: str
-    curve: str
+    key: str
+    """A name for files."""
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, tuple[Entry, ...]], ...]
+    note: str = ""
 
 
-def compare(runs: Sequence[tuple[str, Sequence[Record]]], target: float, budget: int) -> list[Row]:
-    """A row per method. '>N' means that N rounds did not reach the target; speed-ups are over the method 'fedavg'."""
-    baseline = next((records for label, records in runs if label == "fedavg"), None)
-    low = min((r.accuracy for _, records in runs for r in records if r.accuracy is not None), default=0.0)
-    return [
-        Row(
-            method=label,
-            best=percent(best_accuracy(records)),
-            last=percent(last_accuracy(records)),
-            rounds=_rounds(records, target, budget),
-            speedup="–"
-            if baseline is None
-            else speedup(rounds_to(baseline, target), rounds_to(records, target), budget),
-            megabytes=_megabytes(records, target),
-            curve=sparkline(records, low),
-        )
-        for label, records in runs
+def compare_table(setting: Setting) -> Table:
+    """A comparison in one table: what the terminal shows when it has ended."""
+    target, goal = setting.target, setting.goal
+    shown = [
+        columns.best(setting),
+        columns.last(setting),
+        columns.rounds_to(target, f"rounds to {goal}"),
+        columns.speedup(setting, target),
+        columns.moved_to(target, f"moved to {goal}"),
     ]
+    return _table("compare", "Comparison", setting.lines, shown)
 
 
-def percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.2f} %"
+def all_tables(setting: Setting) -> list[Table]:
+    """The tables of one setting."""
+    found = [score_table(setting), *(rounds_table(setting, goal) for goal in goals(setting)), difference_table(setting)]
+    return [table for table in (*found, ablation_table(setting)) if table is not None]
 
 
-def last_accuracy(records: Sequence[Record], count: int = 10) -> float | None:
-    """The mean accuracy of the last evaluations: what the best one alone would flatter."""
-    values = [r.accuracy for r in records if r.accuracy is not None][-count:]
-    return sum(values) / len(values) if values else None
+def goals(setting: Setting) -> tuple[float, ...]:
+    """The targets of a setting: the one that was chosen, or its own and those that the paper has for it."""
+    if setting.chosen is not None:
+        return (setting.chosen,)
+    printed = {goal for line in setting.lines for goal in of_paper(line).rounds}
+    return tuple(sorted(printed | {run.config.target for run in setting.runs}))
 
 
-def speedup(baseline: float | None, rounds: float | None, budget: int) -> str:
-    """Baseline's rounds over the method's; a bound where one of them did not reach the target within ``budget``."""
-    if baseline is None and rounds is None:
-        return "–"
-    if baseline is None:
-        return f">{budget / (rounds or budget):.2f}×"
-    if rounds is None:
-        return f"<{baseline / budget:.2f}×"
-    return f"{baseline / rounds:.2f}×"
+def rounds_table(setting: Setting, target: float) -> Table:
+    """Rounds, speed-up over FedAvg, bytes and seconds to one target."""
+    shown = [
+        columns.rounds_to(target),
+        columns.paper_rounds(target),
+        columns.speedup(setting, target),
+        columns.moved_to(target),
+        columns.time_to(target),
+        columns.seeds(),
+    ]
+    goal = setting.measure.goal(target)
+    return _table(f"rounds-to-{goal.replace(' %', '')}", f"Rounds to {goal}", setting.lines, shown)
 
 
-def sparkline(records: Sequence[Record], low: float, width: int = 16) -> str:
-    """Accuracy over rounds in one line of text, from ``low`` to 1."""
-    values = [r.accuracy for r in records if r.accuracy is not None]
-    if not values:
-        return ""
-    picked = [values[i * len(values) // width] for i in range(width)] if len(values) > width else values
-    span = max(1.0 - low, 1e-9)
-    return "".join(BARS[min(int((value - low) / span * len(BARS)), len(BARS) - 1)] for value in picked)
+def score_table(setting: Setting) -> Table:
+    """Best and last score, and what a run cost in all."""
+    shown = [
+        columns.best(setting),
+        columns.paper_best(),
+        columns.last(setting),
+        columns.seeds(),
+        columns.rounds_run(),
+        columns.moved_total(),
+        columns.time_total(),
+    ]
+    shorter = [
+        line for line in setting.lines if 0 < (had := line.runs[0].config.rounds) < of_paper(line).budget and had
+    ]
+    note = ""
+    if shorter:
+        had, printed = shorter[0].runs[0].config.rounds, of_paper(shorter[0]).budget
+        note = f"The paper ran {printed} rounds, these runs had {had}."
+    return _table("best", f"Best {setting.measure.name}", setting.lines, shown, note)
 
 
-def _rounds(records: Sequence[Record], target: float, budget: int) -> str:
-    reached = rounds_to(records, target)
-    return f">{budget}" if reached is None else str(reached)
+def difference_table(setting: Setting) -> Table | None:
+    """Every line against FedAvg, or the first one, with intervals; None where there is nothing to compare."""
+    lines = [line for line in setting.lines if line.ran]
+    base = setting.baseline() or (lines[0] if lines else None)
+    if base is None or not base.ran or len(lines) < 2 or max(len(line.runs) for line in lines) < 2:
+        return None
+    judged = [columns.best(setting), columns.rounds_to(setting.target, f"rounds to {setting.goal}")]
+    shown = [columns.difference(setting, base, column) for column in judged]
+    rest = [line for line in lines if line is not base]
+    note = "95 % interval, paired t-test over seeds; bold: the interval leaves out 0."
+    return _table("differences", f"Differences to {base.label}", rest, shown, note)
 
 
-def _megabytes(records: Sequence[Record], target: float) -> str:
-    moved = bytes_to(records, target)
-    total = sum(r.bytes_up + r.bytes_down for r in records)
-    return f">{total / 1e6:.1f}" if moved is None else f"{moved / 1e6:.1f}"
+def ablation_table(setting: Setting) -> Table | None:
+    """The terms of FedDC's objective, switched off one by one; None unless two variants were run."""
+    variants = [line for line in setting.lines if line.name == "feddc" and "server" not in line.options]
+    if len({_terms(line) for line in variants}) < 2:
+        return None
+    base = setting.baseline()
+    lines = [*([] if base is None else [base]), *sorted(variants, key=lambda line: len(_terms(line)))]
+    objective = Column("objective", "objective", lambda line: Entry("FedAvg" if line is base else _terms(line)))
+    shown = [
+        objective,
+        columns.best(setting),
+        columns.paper_best(),
+        columns.rounds_to(setting.target, f"rounds to {setting.goal}"),
+        columns.seeds(),
+    ]
+    return _table("ablation", "Ablation: the terms of FedDC", lines, shown)
+
+
+def overview(settings: Sequence[Setting]) -> list[Table]:
+    """Every setting beside the others, for each group of settings: scores, or rounds, speed-up and bytes to targets.
+
+    Runs that stop at a target have no best score worth a table; runs that do not are asked for their target too.
+    """
+    tables: list[Table] = []
+    for group, members in _groups(settings):
+        name = f": {group}" if group else ""
+        stop = any(run.config.stop_at is not None for setting in members for run in setting.runs)
+        measure = members[0].measure
+        if not stop:
+            beside = _same(columns.paper_best())
+            tables.append(_pivot(f"Best {measure.title}{name}", members, columns.best, beside))
+        for target in sorted({goal for setting in members for goal in (goals(setting) if stop else [setting.target])}):
+            goal = measure.goal(target)
+            rounds, beside = _same(columns.rounds_to(target)), _same(columns.paper_rounds(target))
+            tables.append(_pivot(f"Rounds to {goal}{name}", members, rounds, beside))
+            if stop:
+                speedup = _speedup(target)
+                tables.append(_pivot(f"Speed-up over FedAvg, {goal}{name}", members, speedup))
+                tables.append(_pivot(f"Moved to {goal}{name}", members, _same(columns.moved_to(target))))
+    return tables
+
+
+Make = Callable[[Setting], Column]
+
+
+def _same(column: Column) -> Make:
+    return lambda _: column
+
+
+def _speedup(target: float) -> Make:
+    return lambda setting: columns.speedup(setting, target)
+
+
+def _table(key: str, title: str, lines: Sequence[Line], shown: Sequence[Column], note: str = "") -> Table:
+    """A row for each line, without the columns in which nothing stands."""
+    found = [column.entries(lines) for column in shown]
+    keep = [i for i, entries in enumerate(found) if any(entry.text for entry in entries)]
+    rows = tuple((line.label, tuple(found[i][j] for i in keep)) for j, line in enumerate(lines))
+    return Table(key, title, tuple(shown[i] for i in keep), rows, note)
+
+
+def _pivot(title: str, settings: Sequence[Setting], make: Make, printed: Make | None = None) -> Table:
+    """One column of every setting, side by side; the paper's number after a bar."""
+    labels = dict.fromkeys(line.label for setting in settings for line in setting.lines)
+    places: list[dict[str, Entry]] = []
+    heads = []
+    for setting in settings:
+        entries = make(setting).entries(setting.lines)
+        beside = printed(setting).entries(setting.lines) if printed else [Entry("")] * len(entries)
+        both = [replace(e, text=f"{e.text} | {b.text}") if b.text else e for e, b in zip(entries, beside, strict=True)]
+        places.append({line.label: entry for line, entry in zip(setting.lines, both, strict=True)})
+        shown = make(setting)
+        heads.append(Column(f"{shown.key}-{setting.title}", setting.title, shown.make, shown.define))
+    rows = tuple((label, tuple(place.get(label, Entry("")) for place in places)) for label in labels)
+    note = "measured | paper" if any("|" in entry.text for _, row in rows for entry in row) else ""
+    return Table(title, title, tuple(heads), rows, note)
+
+
+def _groups(settings: Sequence[Setting]) -> list[tuple[str, list[Setting]]]:
+    """Settings that share a table: they differ in who holds what. Each group's columns are named by what differs."""
+    places: dict[tuple[object, ...], list[Setting]] = {}
+    for setting in settings:
+        places.setdefault(_group(setting.config), []).append(setting)
+    found = []
+    for members in places.values():
+        configs = [setting.config for setting in members]
+        varying = [name for name in SETTING if len({getattr(config, name) for config in configs}) > 1]
+        shared = [name for name in SETTING if name not in varying]
+        data = [configs[0].data.partition(":")[0]] if "data" in varying else []
+        title = ", ".join([*data, *(words for name in shared if (words := in_words(configs[0], name)))])
+        named = [_named(setting, varying) for setting in members]
+        found.append((title, named))
+    return found
+
+
+def _group(config: Config) -> tuple[object, ...]:
+    return config.data.partition(":")[0], config.clients, config.participation, config.cohort_size
+
+
+def _named(setting: Setting, varying: Sequence[str]) -> Setting:
+    """The setting, named by what differs from its neighbours, without the name that they share."""
+    own = replace(setting.config, data=setting.config.data.partition(":")[2] or setting.config.data)
+    words = ", ".join(text for name in varying if (text := in_words(own, name)))
+    return replace(setting, title=words or in_words(setting.config, "split"))
+
+
+def _terms(line: Line) -> str:
+    options = line.options
+    switches = (options.get("penalty", "true").lower(), options.get("correction", "true").lower())
+    return TERMS.get(switches, "loss + penalty + correction")

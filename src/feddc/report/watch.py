@@ -8,9 +8,9 @@ from pathlib import Path
 from threading import Lock
 
 from ..errors import RunError
-from .collect import collect, directories
+from .lines import arrange
 from .page import body, page
-from .settings import arrange
+from .runs import collect, directories
 
 HOST = "127.0.0.1"
 

@@ -28,7 +28,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_model
 from torch import nn
 
-from ..engine import Drift, Record, Rejected, Simulation, Site
+from ..engine import Record, Simulation
 from ..errors import RunError
 from ..storage.atomic import PART, digest, sync_folder, write_whole
 from ..storage.lock import NAME as LOCK
@@ -40,7 +40,7 @@ from .runinfo import FORMAT, read_info, status, version_changes, versions
 
 __all__ = ["RunDir", "claim", "read_json", "read_records", "to_stderr", "write_whole"]
 
-RECORD_FIELDS = {field.name for field in dataclasses.fields(Record)}
+RECORD_FIELDS = {"accuracy", "loss", *(field.name for field in dataclasses.fields(Record))}
 
 
 class RunDir:
@@ -213,13 +213,7 @@ def read_records(path: Path) -> tuple[Record, ...]:
                 raise TypeError("it is not an object")
             if strange := set(values) - RECORD_FIELDS:
                 raise RunError(f"{path} was written by another version of feddc: its records have '{min(strange)}'")
-            drift = values.get("drift")
-            values["drift"] = None if drift is None else Drift.from_json(drift)
-            values["participants"] = tuple(values["participants"])
-            values["rejected"] = tuple(Rejected(**each) for each in values.get("rejected", ()))
-            values["dropped"] = tuple(values.get("dropped", ()))
-            values["sites"] = tuple(Site(**each) for each in values.get("sites", ()))
-            records.append(Record(**values))
+            records.append(Record.from_json(values))
     except OSError as error:
         raise RunError(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:

@@ -13,7 +13,7 @@ from ..algorithms import make_method
 from ..data import Federation, load
 from ..engine import Record, Simulation
 from ..engine.growth import warning
-from ..engine.records import best_accuracy, bytes_to, rounds_to
+from ..engine.records import best, best_accuracy, bytes_to, rounds_to, score_in
 from ..errors import DivergedError, FedDCError, RunError, StoppedError, StorageError, WorkerError
 from ..models import make_model
 from .config import Config, from_toml
@@ -40,6 +40,9 @@ class Outcome:
             "error": str(self.error) if self.error else None,
             "warning": warning(self.records, self.config.method),
             "rounds": len(self.records),
+            "score": score_in(self.records).name,
+            "best": best(self.records),
+            "final": self.records[-1].value if self.records else None,
             "best_accuracy": best_accuracy(self.records),
             "final_accuracy": self.records[-1].accuracy if self.records else None,
             "target": self.config.target,
@@ -139,9 +142,9 @@ def read_outcome(path: Path) -> Outcome:
 
 
 def _done(config: Config, records: Sequence[Record]) -> bool:
-    """Whether all rounds were run, or the accuracy was reached at which the run may stop."""
+    """Whether all rounds were run, or the score was reached at which the run may stop."""
     if not records:
         return False
-    accuracy = records[-1].accuracy
-    reached = config.stop_at is not None and accuracy is not None and accuracy >= config.stop_at
+    value, score = records[-1].value, records[-1].score
+    reached = config.stop_at is not None and value is not None and score.reached(value, config.stop_at)
     return reached or records[-1].round == config.rounds

@@ -12,7 +12,7 @@ from ..errors import ConfigError
 
 def scalars(record: Record) -> dict[str, float]:
     """The numbers of a round that a tracker draws; client by client numbers as means over the cohort."""
-    found = {"accuracy": record.accuracy, "loss": record.loss, "seconds": record.seconds}
+    found: dict[str, float | None] = {**record.metrics, "seconds": record.seconds}
     found["megabytes"] = (record.bytes_up + record.bytes_down) / 1e6
     if record.drift is not None:
         found["drift/cosine"] = record.drift.cosine

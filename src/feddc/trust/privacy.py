@@ -21,6 +21,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
 import torch
 
 from .. import specs
@@ -32,7 +33,7 @@ DELTA = 1e-5
 
 
 @dataclass(frozen=True)
-class Sampling:
+class Draws:
     """How the clients of a round are drawn, as far as privacy depends on it."""
 
     clients: int
@@ -60,7 +61,7 @@ class Privacy(Protocol):
 
 
 @dataclass(frozen=True)
-class Central:
+class CentralNoise:
     """Updates are clipped and the server adds noise to their sum."""
 
     clip: float = 1.0
@@ -80,7 +81,7 @@ class Central:
 
 
 @dataclass(frozen=True)
-class Distributed(Central):
+class DistributedNoise(CentralNoise):
     """Each site clips its update and adds its part of the noise that the sum needs."""
 
     hidden: ClassVar[bool] = False
@@ -93,7 +94,7 @@ class Distributed(Central):
 
 
 @dataclass(frozen=True)
-class Local(Central):
+class LocalNoise(CentralNoise):
     """Each site clips its update and adds noise enough to hide it from the server."""
 
     hidden: ClassVar[bool] = False
@@ -105,7 +106,7 @@ class Local(Central):
         return 0.0
 
 
-PRIVACY: specs.Table = {"central": Central, "distributed": Distributed, "local": Local}
+PRIVACY: specs.Table = {"central": CentralNoise, "distributed": DistributedNoise, "local": LocalNoise}
 
 
 def make_privacy(text: str) -> Privacy:
@@ -122,24 +123,21 @@ def clipped(delta: Rows, clip: float) -> tuple[Rows, Column]:
     return torch.where(factor > 0, factor * delta.nan_to_num(), 0.0), factor
 
 
-def noise_like(vector: Rows | Vector, deviation: float, generator: torch.Generator) -> Rows:
+def noise_like(vector: Rows | Vector, deviation: float, generator: np.random.Generator) -> Rows:
     """Gaussian noise of that standard deviation."""
-    drawn = torch.randn(vector.shape, generator=generator, dtype=torch.float64)
-    return (drawn * deviation).to(vector.dtype)
+    return torch.from_numpy(generator.standard_normal(tuple(vector.shape)) * deviation).to(vector.dtype)
 
 
 class Budget:
     """How much ε some rounds cost, and how many there may be."""
 
-    def __init__(
-        self, privacy: Privacy, sampling: Sampling, delta: float = DELTA, epsilon: float | None = None
-    ) -> None:
+    def __init__(self, privacy: Privacy, draws: Draws, delta: float = DELTA, epsilon: float | None = None) -> None:
         check_number("delta", delta, 0, 1, above=True)
         if epsilon is not None:
             check_number("epsilon", epsilon, 0, above=True)
         check(privacy.noise is not None, "the noise is not known yet: plan it")
         self.delta, self.limit = delta, epsilon
-        self._round_cost = None if not privacy.noise else round_cost(float(privacy.noise), sampling, privacy.hidden)
+        self._round_cost = None if not privacy.noise else round_cost(float(privacy.noise), draws, privacy.hidden)
 
     def epsilon(self, rounds: int) -> float:
         """ε after so many rounds; infinite without noise."""
@@ -154,13 +152,13 @@ class Budget:
         return self.limit is None or self.epsilon(rounds) <= self.limit * (1 + 1e-9)
 
 
-def planned(privacy: Privacy, sampling: Sampling, rounds: int, epsilon: float, delta: float = DELTA) -> float:
+def planned(privacy: Privacy, draws: Draws, rounds: int, epsilon: float, delta: float = DELTA) -> float:
     """The smallest noise, to 0.1 %, with which ``rounds`` rounds cost at most ``epsilon``."""
     check_number("epsilon", epsilon, 0, above=True)
     check_number("delta", delta, 0, 1, above=True)
 
     def cost(noise: float) -> float:
-        return _epsilon(round_cost(noise, sampling, privacy.hidden), rounds, delta)
+        return _epsilon(round_cost(noise, draws, privacy.hidden), rounds, delta)
 
     low, high = 0.05, 1.0
     while cost(high) > epsilon:
@@ -173,18 +171,18 @@ def planned(privacy: Privacy, sampling: Sampling, rounds: int, epsilon: float, d
 
 
 @functools.lru_cache(maxsize=512)
-def round_cost(noise: float, sampling: Sampling, hidden: bool) -> tuple[float, ...]:
+def round_cost(noise: float, draws: Draws, hidden: bool) -> tuple[float, ...]:
     """The Rényi divergence of one round, for each of ``ORDERS``."""
     accounting = _accounting()
     event: Any = accounting.GaussianDpEvent(noise)
     relation = accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
-    if hidden and sampling.random and sampling.size < sampling.clients:
-        if sampling.fixed:  # a client that is replaced changes the sum by up to twice the clip
+    if hidden and draws.random and draws.size < draws.clients:
+        if draws.fixed:  # a client that is replaced changes the sum by up to twice the clip
             event = accounting.GaussianDpEvent(noise / 2)
-            event = accounting.SampledWithoutReplacementDpEvent(sampling.clients, round(sampling.size), event)
+            event = accounting.SampledWithoutReplacementDpEvent(draws.clients, round(draws.size), event)
             relation = accounting.NeighboringRelation.REPLACE_ONE
         else:
-            event = accounting.PoissonSampledDpEvent(sampling.size / sampling.clients, event)
+            event = accounting.PoissonSampledDpEvent(draws.size / draws.clients, event)
     accountant = accounting.rdp.RdpAccountant(orders=list(ORDERS), neighboring_relation=relation)
     accountant.compose(event)
     return tuple(float(each) for each in accountant._rdp)  # kept, as computing it for every round takes too long

@@ -45,6 +45,12 @@ class Filter(NamedTuple):
             found = torch.clamp(found, self.low, self.high)
         return found if self.shift is None else found + self.shift
 
+    @property
+    def nbytes(self) -> int:
+        """What one client has to be told."""
+        shared = (self.centre, self.low, self.high, self.shift)
+        return self.factor.element_size() + sum(each.nbytes for each in shared if each is not None)
+
     def of(self, rows: list[int]) -> Filter:
         """The same for some of the clients."""
         return self._replace(factor=self.factor[rows])

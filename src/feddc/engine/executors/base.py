@@ -11,7 +11,8 @@ import torch
 from ...data import Federation
 from ...models import Buffers, FlatModel
 from ...types import Correction, Rows
-from ..local import Evaluation, Job, Start, evaluate
+from ..evaluation import Evaluation, evaluate
+from ..local import Job, Start
 
 EVALUATION_BLOCK = 1000
 CHUNK_BYTES = 96 * 2**20
@@ -74,23 +75,13 @@ def in_parts(trained: Trained, start: Start) -> Parts:
 
 def test_blocks(federation: Federation) -> Iterator[slice]:
     """The cut of the test set. Every executor evaluates these blocks and adds them up in this order."""
-    samples = 0 if federation.test is None else len(federation.test[1])
+    samples = federation.test_samples
     return (slice(i, min(i + EVALUATION_BLOCK, samples)) for i in range(0, samples, EVALUATION_BLOCK))
 
 
 def evaluate_block(job: Job, model: FlatModel, block: slice) -> Evaluation:
     """The loaded model on one block of the test set."""
-    assert job.federation.test is not None
-    x, y = job.federation.test
-    return evaluate(model, x[block], y[block], job.memory_format)
-
-
-def total(parts: Sequence[Evaluation]) -> Evaluation | None:
-    """The sum of evaluations, added in the order given; None if there are none."""
-    if not parts:
-        return None
-    correct, loss, samples = (sum(column) for column in zip(*parts, strict=True))
-    return Evaluation(correct, loss, samples)
+    return evaluate(model, *job.federation.block(block), job.federation.task, job.memory_format)
 
 
 @contextmanager

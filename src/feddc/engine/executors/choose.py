@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from ...errors import ConfigError, WorkerError, check, check_count, unknown
 from ...models import FlatModel
 from ...options import Compute
-from ..dense import dense_layers
-from ..local import Job, evaluate
+from ..evaluation import evaluate
+from ..gradient import written_out
+from ..local import Job
 from .base import Executor
 from .in_process import InProcess
 from .vectorised import Vectorised
@@ -82,7 +83,8 @@ def check_choice(compute: Compute) -> str:
 
 def _on_cpu(job: Job, rounds: int, cohort: float, workers: int | None) -> Choice:
     # Vectorised has bits of its own: whether it is taken must not depend on the machine.
-    if workers is None and cohort >= 2 and dense_layers(job.module) is not None and step_flops(job) <= SMALL_STEP:
+    dense = job.local_loss is None and written_out(job.module, job.federation.task) is not None
+    if workers is None and cohort >= 2 and dense and step_flops(job) <= SMALL_STEP:
         return Choice(
             Vectorised(job), "vectorised, because a step of this model is so small that clients should share it"
         )
@@ -128,7 +130,7 @@ def client_seconds(job: Job) -> float:
 
 def forward_flops(job: Job) -> int:
     """Floating-point operations of the model's matrix products and convolutions on one sample."""
-    model, sample = FlatModel(job.module), job.federation.x[:1]
+    model = FlatModel(job.module)
     found = [2 * model.params.numel()]
 
     def count(layer: nn.Module, _: Any, out: Any) -> None:
@@ -139,7 +141,7 @@ def forward_flops(job: Job) -> int:
     # torch.utils.flop_counter would be exact, and takes a second to import.
     for layer in model.module.modules():
         layer.register_forward_hook(count)
-    evaluate(model, sample, job.federation.y[:1])
+    evaluate(model, *job.federation.first(1), job.federation.task)
     return max(found[0], sum(found[1:]))
 
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import torch
 
 from ...models import Buffers, FlatModel
-from ..local import Evaluation, Job, Start, one_row, train_client
-from .base import Correct, Parts, Trained, evaluate_block, in_parts, one_thread, test_blocks, total
+from ..evaluation import Evaluation, total
+from ..local import Job, Start, one_row, train_client
+from .base import Correct, Parts, Trained, evaluate_block, in_parts, one_thread, test_blocks
 
 
 class InProcess:
@@ -32,7 +33,8 @@ class InProcess:
     def evaluate(self, start: Start) -> Evaluation | None:
         self.model.load(start.model, start.buffers)
         with one_thread():
-            return total([evaluate_block(self.job, self.model, block) for block in test_blocks(self.job.federation)])
+            found = [evaluate_block(self.job, self.model, block) for block in test_blocks(self.job.federation)]
+        return total(found)
 
     def close(self) -> None:
         pass

@@ -27,8 +27,9 @@ import ray
 from ...errors import ConfigError, DataError, WorkerError
 from ...models import Buffers, FlatModel
 from ...types import Correction
-from ..local import Evaluation, Job, Start, one_row, train_client
-from .base import Correct, Parts, Trained, evaluate_block, in_parts, test_blocks, total
+from ..evaluation import Evaluation, total
+from ..local import Job, Start, one_row, train_client
+from .base import Correct, Parts, Trained, evaluate_block, in_parts, test_blocks
 
 CHUNKS = 4
 """So many chunks of clients for each actor: few enough to cost little, enough for the last ones to be short."""
@@ -91,7 +92,7 @@ class RayExecutor:
             call.args[1]: result
             for call, result in self._run(Call("evaluate", (begin, block), doing) for block in blocks)
         }
-        return total([Evaluation(*found[block]) for block in blocks])
+        return total([found[block] for block in blocks])
 
     def close(self) -> None:
         if self._setup and ray.is_initialized():
@@ -107,7 +108,7 @@ class RayExecutor:
             return
         self._owner = _connect(self.address)
         federation = self.job.federation
-        bare = replace(federation, x=federation.x[:0].clone(), y=federation.y[:0].clone(), clients=(), test=None)
+        bare = federation.bare()
         self.count = max(1, min(_cores(), len(federation)))
         self._setup = ray.put(replace(self.job, federation=bare)), ray.put(_arrays(self.job))
         try:
@@ -188,15 +189,8 @@ class _Trainer:
 
     def __init__(self, job: Job, arrays: Arrays) -> None:
         torch.set_num_threads(1)
-        tensors = {name: _tensor(array) for name, array in arrays.items()}
-        federation = replace(
-            job.federation,
-            x=tensors["x"],
-            y=tensors["y"],
-            clients=torch.split(tensors["clients"], tensors["sizes"].tolist()),
-            test=(tensors["test_x"], tensors["test_y"]) if len(tensors["test_y"]) else None,
-        )
-        self.job = replace(job, federation=federation)
+        data = {name: _tensor(array) for name, array in arrays.items()}
+        self.job = replace(job, federation=job.federation.filled(data))
         self.model = FlatModel(job.module)
 
     def ready(self) -> bool:
@@ -207,11 +201,11 @@ class _Trainer:
         return os.getpid()
 
     def train(
-        self, clients: Sequence[int], begin: tuple[Any, ...], corrections: Sequence[tuple[Any, float, float]]
+        self, clients: Sequence[int], begin: tuple[Any, ...], corrections: Sequence[tuple[Any, ...]]
     ) -> tuple[NDArray[Any], ...]:
         start, rows = _start_from(begin), []
-        for client, (linear, prox, decay) in zip(clients, corrections, strict=True):
-            correction = Correction(None if linear is None else _tensor(linear), prox, decay)
+        for client, parts in zip(clients, corrections, strict=True):
+            correction = Correction(*(_tensor(each) if isinstance(each, np.ndarray) else each for each in parts))
             train_client(self.job, self.model, client, start, correction)
             rows.append((self.model.params.clone(), *self.model.buffers()))
         return tuple(torch.stack(column).numpy() for column in zip(*rows, strict=True))
@@ -247,11 +241,7 @@ def _cores() -> int:
 
 def _arrays(job: Job) -> Arrays:
     """The federation's tensors as arrays: Ray maps those into each actor without a copy."""
-    federation = job.federation
-    test = federation.test or (federation.x[:0], federation.y[:0])
-    tensors = {"x": federation.x, "y": federation.y, "clients": torch.cat(list(federation.clients))}
-    tensors |= {"test_x": test[0], "test_y": test[1], "sizes": torch.from_numpy(federation.sizes)}
-    return {name: tensor.numpy() for name, tensor in tensors.items()}
+    return {name: tensor.numpy() for name, tensor in job.federation.named_tensors().items()}
 
 
 def _put(start: Start) -> Any:
@@ -263,9 +253,9 @@ def _start_from(begin: tuple[Any, ...]) -> Start:
     return Start(round, _tensor(model), Buffers(_tensor(floats), _tensor(ints)))
 
 
-def _plain(correction: Correction) -> tuple[NDArray[np.floating[Any]] | None, float, float]:
-    linear, prox, decay = correction
-    return None if linear is None else linear.numpy(), float(prox), float(decay)
+def _plain(correction: Correction) -> tuple[Any, ...]:
+    """Vectors as arrays, which Ray keeps in its object store."""
+    return tuple(each.numpy() if isinstance(each, Tensor) else each for each in correction)
 
 
 def _tensor(array: NDArray[Any]) -> Tensor:

@@ -18,13 +18,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...errors import ConfigError
+from ...data.inputs import Inputs, cut, each, ready, take, tensors
+from ...errors import ConfigError, check
 from ...models import Buffers, FlatModel
 from ...types import Correction, Rows
-from ..dense import DenseRows, HalfDenseRows, dense_layers
+from ..dense import DenseRows, HalfDenseRows
+from ..evaluation import Evaluation, total
 from ..functional import FunctionalGradient
-from ..local import Evaluation, Job, Start, augmentation, gradient_of, plan
-from .base import Correct, Parts, Trained, evaluate_block, in_parts, one_thread, test_blocks, total
+from ..gradient import gradient_of, written_out
+from ..local import Job, Start, augmentation, plan
+from .base import Correct, Parts, Trained, evaluate_block, in_parts, one_thread, test_blocks
 
 GATHER_BYTES = 4 * 2**20
 GROUP = 256  # clients at a time: more of them save no more overhead, and take more memory
@@ -38,7 +41,8 @@ class Vectorised:
         self.device = torch.device(device)
         self.job = _moved(job, self.device)
         self.model = FlatModel(self.job.module)
-        self._layers = dense_layers(job.module)
+        check(job.local_loss is None, "a method with a local loss of its own trains one client at a time")
+        self._layers = written_out(job.module, job.federation.task)
         if self._layers is None:
             check_rows(self.job)
 
@@ -54,7 +58,8 @@ class Vectorised:
     def evaluate(self, start: Start) -> Evaluation | None:
         self.model.load(start.model, start.buffers)
         with one_thread():
-            return total([evaluate_block(self.job, self.model, block) for block in test_blocks(self.job.federation)])
+            found = [evaluate_block(self.job, self.model, block) for block in test_blocks(self.job.federation)]
+        return total(found)
 
     def close(self) -> None:
         pass
@@ -64,27 +69,63 @@ class Vectorised:
         training, device = self.job.training, self.device
         steps = _steps(self.job, start.round, clients)
         order = steps.order
-        linear = None if correction.linear is None else correction.linear.expand(len(order), -1)[order].to(device)
-        prox, decay = (_column(part, len(order))[order].to(device, start.model.dtype) for part in correction[1:])
-        lr = training.lr_in(start.round)
-        shrink = 1 - lr * (training.weight_decay + decay)  # (K, 1)
+        linear, begin, ahead = (
+            None if part is None else part.expand(len(order), -1)[order].to(device)
+            for part in (correction.linear, correction.start, correction.ahead)
+        )
+        prox, decay, scale = (
+            _column(part, len(order))[order].to(device, start.model.dtype)
+            for part in (correction.prox, correction.decay, correction.scale)
+        )
+        lr, decay = training.lr_in(start.round), training.weight_decay + decay
         params = start.model.to(device).repeat(len(clients), 1)  # (K, P)
+        if begin is not None:
+            params += begin
+        if ahead is not None:  # as in local_sgd: θ + ahead is what is stepped
+            params += ahead
+            linear = ahead * -prox if linear is None else linear - prox * ahead
+        scaled = bool((scale != 1).any())
+        if linear is not None and scaled:
+            linear = linear / scale
+        prox = prox / scale
         grads = torch.empty_like(params)
+        kept, velocity = (torch.zeros_like(params) if each else None for each in (training.sam, training.momentum))
         active = 0
         for step, (x, y, share) in enumerate(_batches(self.job, start, clients, steps)):
             if steps.active[step] != active:  # clients with fewer steps are done: θ and g are the rows of the others
                 active = steps.active[step]
                 theta, g = params[:active], grads[:active]
                 add_gradient = self._gradient(theta, g)
-                first, pull, keep = linear if linear is None else linear[:active], prox[:active], shrink[:active]
+                first = None if linear is None else linear[:active]
+                shrink = 1 - lr * decay[:active]  # (k, 1)
+            here = theta
+            if kept is not None:
+                here = kept[:active].copy_(theta)
+                g.zero_()
+                add_gradient(x, y, share)
+                theta.addcmul_(g, training.sam / (torch.linalg.vector_norm(g, dim=1, keepdim=True) + 1e-7))
             if first is None:
-                torch.mul(theta, pull, out=g)
+                torch.mul(here, prox[:active], out=g)
             else:
-                torch.addcmul(first, theta, pull, out=g)
+                torch.addcmul(first, here, prox[:active], out=g)
             add_gradient(x, y, share)
+            if kept is not None:
+                theta.copy_(here)
+            if scaled:
+                g.mul_(scale[:active])
             if training.clip_norm is not None:
                 g.renorm_(2, 0, training.clip_norm)  # every row to at most this norm
-            theta.mul_(keep).sub_(g, alpha=lr)
+            if velocity is None:
+                theta.mul_(shrink).sub_(g, alpha=lr)
+                if ahead is not None:
+                    theta.addcmul_(ahead[:active], lr * decay[:active])
+            else:
+                v = velocity[:active].mul_(training.momentum).add_(g).addcmul_(theta, decay[:active])
+                if ahead is not None:
+                    v.addcmul_(ahead[:active], decay[:active], value=-1)
+                theta.sub_(v, alpha=lr)
+        if ahead is not None:
+            params -= ahead
         back = torch.empty_like(order)
         back[order] = torch.arange(len(order))
         return params.cpu()[back]
@@ -93,7 +134,7 @@ class Vectorised:
         if self._layers is not None:
             half = self.job.training.precision == "bf16"
             return (HalfDenseRows if half else DenseRows)(self._layers, params, grads)
-        return FunctionalGradient(self.job.module, params, grads, self.job.training.precision)
+        return FunctionalGradient(self.job.module, params, grads, self.job.federation.task, self.job.training.precision)
 
 
 class _Steps(NamedTuple):
@@ -127,40 +168,53 @@ def _steps(job: Job, round: int, clients: Sequence[int]) -> _Steps:
 
 def _batches(
     job: Job, start: Start, clients: Sequence[int], steps: _Steps
-) -> Iterator[tuple[Tensor, Tensor, Tensor | float]]:
-    """For every step the samples (k, B, …), the labels (k, B), and what each sample counts for."""
+) -> Iterator[tuple[Inputs, Tensor, Tensor | float]]:
+    """For every step the samples (k, B, …), the targets (k, B, …), and what each sample counts for."""
     x, y = job.federation.x, job.federation.y
-    index = torch.from_numpy(steps.rows).to(x.device)
+    index = torch.from_numpy(steps.rows).to(y.device)
     labels = y[index]
     size = index.shape[2]
     working = np.arange(len(clients)) < np.array(steps.active)[:, None]
     short = (steps.length < size) & working
     counts = (np.arange(size) < steps.length[..., None]) / steps.length[..., None]
-    shares = torch.from_numpy(counts).to(x.device, start.model.dtype) if short.any() else None
-    augments = [each for client in steps.order if (each := augmentation(job, start.round, clients[client]))]
+    shares = torch.from_numpy(counts).to(y.device, start.model.dtype) if short.any() else None
+    augments = [found for client in steps.order if (found := augmentation(job, start.round, clients[client]))]
     # Samples are fetched for several steps at once, as many as fit into a few megabytes.
-    ahead = max(1, GATHER_BYTES // (index[0].numel() * x[0].nbytes))
+    ahead = max(1, GATHER_BYTES // (index[0].numel() * sum(part[0].nbytes for part in tensors(x))))
     for step, k in enumerate(steps.active):
         if step % ahead == 0:
             soon = index[step : step + ahead]
-            fetched = x.index_select(0, soon.view(-1)).view(*soon.shape, *x.shape[1:])
-        batch = fetched[step % ahead, :k]
+            fetched = _shaped(take(x, soon.view(-1)), soon.shape)
+        batch = _at(fetched, step % ahead, k)
         for row, augment in enumerate(augments[:k]):
-            own = batch[row, : steps.length[step, row]]
-            own.copy_(augment(own))
+            own = _at(batch, row, steps.length[step, row])
+            for old, new in zip(tensors(own), tensors(augment(own)), strict=True):
+                old.copy_(new)
         yield batch, labels[step, :k], 1 / size if shares is None else shares[step, :k]
+
+
+def _shaped(x: Inputs, lead: torch.Size) -> Inputs:
+    """Samples (n, …) as (*lead, …)."""
+    return each(lambda part: part.view(*lead, *part.shape[1:]), x)
+
+
+def _at(x: Inputs, place: int, count: int) -> Inputs:
+    """The first ``count`` of ``x[place]``, as a view."""
+    return each(lambda part: part[place, :count], x)
 
 
 def check_rows(job: Job) -> None:
     """Refuse a model for which ``torch.func``, on padded rows, does not give the gradient that autograd gives."""
-    x, y = job.federation.x[:3], job.federation.y[:3]
+    (x, y), task = job.federation.first(3), job.federation.task
     plain = FlatModel(job.module)
+    x = ready(x, plain.params.dtype)
     rows, found = plain.params.repeat(2, 1), plain.grads.new_zeros(2, plain.grads.numel())
     lengths = torch.tensor([[len(y)], [max(1, len(y) - 1)]])
-    share = ((torch.arange(len(y)) < lengths) / lengths).to(x.device, rows.dtype)
+    share = ((torch.arange(len(y)) < lengths) / lengths).to(y.device, rows.dtype)
     with torch.random.fork_rng(devices=[]):
         try:
-            FunctionalGradient(job.module, rows, found)(torch.stack([x, x]), torch.stack([y, y]), share)
+            both = each(lambda part: torch.stack([part, part]), x)
+            FunctionalGradient(job.module, rows, found, task)(both, torch.stack([y, y]), share)
         except Exception as error:  # torch.func has many ways to say that it cannot
             reason = str(error).strip().partition("\n")[0]
             raise ConfigError(f"torch.func cannot train the model in rows: {reason}") from error
@@ -168,7 +222,7 @@ def check_rows(job: Job) -> None:
         plain.train()
         for length, row in zip(lengths, found, strict=True):
             plain.grads.zero_()
-            gradient_of(plain)(x[: int(length)], y[: int(length)])
+            gradient_of(plain, task)(cut(x, slice(int(length))), y[: int(length)])
             if not torch.allclose(plain.grads, row, rtol=1e-3, atol=1e-5):
                 raise ConfigError("the model cannot be trained in rows: it draws at random or mixes a batch's samples")
     if any(not torch.equal(a, b) for a, b in zip(before, plain.module.buffers(), strict=True)):
@@ -180,11 +234,11 @@ def _moved(job: Job, device: torch.device) -> Job:
     federation = job.federation
     module = copy.deepcopy(job.module).to(device)
     kind = FlatModel(module).params.dtype
-    x, *test = (
-        each.to(device, kind if each.is_floating_point() else None) for each in (federation.x, *(federation.test or ()))
-    )
-    held_out = (test[0], test[1]) if test else None
-    return replace(job, module=module, federation=replace(federation, x=x, y=federation.y.to(device), test=held_out))
+    parts = {
+        name: part if name in ("clients", "sizes") else part.to(device, kind if part.is_floating_point() else None)
+        for name, part in federation.named_tensors().items()
+    }
+    return replace(job, module=module, federation=federation.bare().filled(parts))
 
 
 def _column(part: Tensor | float, rows: int) -> Tensor:

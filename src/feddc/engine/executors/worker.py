@@ -18,12 +18,17 @@ from typing import Any
 
 import torch
 
-from ...data.federation import Clients
 from ...models import Buffers, FlatModel
 from ...types import Correction
-from ..local import Evaluation, Job, Start, train_client
+from ..evaluation import packed
+from ..local import Job, Start, train_client
 from .base import evaluate_block
 from .shared import Layout, SharedMemory
+
+DATA = "data."
+"""What the names of the federation's tensors in shared memory begin with."""
+VECTORS = ("linear", "start", "ahead")
+"""The parts of a correction that have a row in shared memory."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +38,11 @@ class Task:
     round: int
     row: int = 0
     client: int = 0
-    linear: bool = False
-    """Whether there is a linear part of the correction in shared memory."""
+    vectors: tuple[bool, ...] = (False, False, False)
+    """Which of ``VECTORS`` are in shared memory."""
     prox: float = 0.0
     decay: float = 0.0
+    scale: float = 1.0
     block: tuple[int, int] | None = None
 
 
@@ -53,26 +59,23 @@ class Worker:
 
     def __init__(self, setup: Setup, memory: SharedMemory) -> None:
         self.memory = memory
-        test = (memory["test_x"], memory["test_y"])
-        federation = replace(
-            setup.job.federation,
-            x=memory["x"],
-            y=memory["y"],
-            clients=Clients(memory["clients"].numpy(), memory["sizes"].numpy()),
-            test=test if len(test[1]) else None,
-        )
-        self.job = replace(setup.job, federation=federation)
+        data = {name.removeprefix(DATA): memory[name] for name in setup.layout if name.startswith(DATA)}
+        self.job = replace(setup.job, federation=setup.job.federation.filled(data))
         self.model = FlatModel(setup.job.module)
 
-    def do(self, task: Task) -> Evaluation | None:
+    def do(self, task: Task) -> list[Any] | None:
+        """Do one task; what JSON can hold of its result."""
         memory = self.memory
         start = Start(task.round, memory["model"], Buffers(memory["floats"], memory["ints"]))
         if task.block is not None:
             self.model.load(start.model, start.buffers)
-            return evaluate_block(self.job, self.model, slice(*task.block))
+            return packed(evaluate_block(self.job, self.model, slice(*task.block)))
         k = task.row
-        linear = memory["linear"][k] if task.linear else None
-        train_client(self.job, self.model, task.client, start, Correction(linear, task.prox, task.decay))
+        linear, begin, ahead = (
+            memory[name][k] if there else None for name, there in zip(VECTORS, task.vectors, strict=True)
+        )
+        correction = Correction(linear, task.prox, task.decay, task.scale, begin, ahead)
+        train_client(self.job, self.model, task.client, start, correction)
         memory["params"][k] = self.model.params
         memory["row_floats"][k], memory["row_ints"][k] = self.model.buffers()
         return None

@@ -24,11 +24,12 @@ import torch
 
 from ...errors import WorkerError
 from ...models import Buffers, FlatModel
-from ..local import Evaluation, Job, Start, one_row
-from .base import Correct, Parts, Trained, chunk_size, in_parts, part_size, parts, test_blocks, total
+from ..evaluation import Evaluation, total, unpacked
+from ..local import Job, Start, one_row
+from .base import Correct, Parts, Trained, chunk_size, in_parts, part_size, parts, test_blocks
 from .pool import Pool
 from .shared import Layout, SharedMemory
-from .worker import Setup, Task
+from .worker import DATA, VECTORS, Setup, Task
 
 
 class Workers:
@@ -50,10 +51,13 @@ class Workers:
 
         def tasks() -> Iterator[Task]:
             for row in longest_first:
-                linear, prox, decay = one_row(correct([clients[row]]))
-                if linear is not None:
-                    memory["linear"][row] = linear
-                yield Task(start.round, row, clients[row], linear is not None, float(prox), float(decay))
+                parts = one_row(correct([clients[row]]))._asdict()
+                vectors = {name: parts.pop(name) for name in VECTORS}
+                for name, vector in vectors.items():
+                    if vector is not None:
+                        memory[name][row] = vector
+                there = tuple(vector is not None for vector in vectors.values())
+                yield Task(start.round, row, clients[row], there, **parts)
 
         rows = Trained(memory["params"][:k], Buffers(memory["row_floats"][:k], memory["row_ints"][:k]))
         missing = set(range(k))
@@ -68,7 +72,7 @@ class Workers:
         self._load(start)
         tasks = [Task(start.round, block=(block.start, block.stop)) for block in test_blocks(self.job.federation)]
         found = dict(self._run(iter(tasks)))
-        return total([Evaluation(*found[task]) for task in tasks])
+        return total([unpacked(found[task]) for task in tasks])
 
     def close(self) -> None:
         if self._pool is not None:
@@ -85,14 +89,8 @@ class Workers:
 
     def _started(self) -> Pool:
         memory = SharedMemory(self._layout)
-        federation = self.job.federation
-        memory["x"].copy_(federation.x)
-        memory["y"].copy_(federation.y)
-        torch.cat(list(federation.clients), out=memory["clients"])
-        memory["sizes"].copy_(torch.from_numpy(federation.sizes))
-        if federation.test is not None:
-            memory["test_x"].copy_(federation.test[0])
-            memory["test_y"].copy_(federation.test[1])
+        for name, tensor in self.job.federation.named_tensors().items():
+            memory[f"{DATA}{name}"].copy_(tensor)
         return Pool(self.count, self._setup, memory)
 
     def _run(self, tasks: Iterator[Task]) -> Generator[tuple[Task, Any], None, None]:
@@ -109,18 +107,12 @@ def _layout(job: Job) -> Layout:
     (params,), dtype = model.params.shape, model.params.dtype
     (floats,), (ints,) = (field.shape for field in model.buffers())
     rows = min(len(federation), chunk_size(model.params.nbytes))
-    test = federation.test or (federation.x[:0], federation.y[:0])
-    return {
-        "x": (federation.x.dtype, tuple(federation.x.shape)),
-        "y": (torch.int64, tuple(federation.y.shape)),
-        "clients": (torch.int64, (int(federation.sizes.sum()),)),
-        "sizes": (torch.int64, (len(federation),)),
-        "test_x": (test[0].dtype, tuple(test[0].shape)),
-        "test_y": (torch.int64, tuple(test[1].shape)),
+    data = {f"{DATA}{name}": (part.dtype, tuple(part.shape)) for name, part in federation.named_tensors().items()}
+    return data | {
         "model": (dtype, (params,)),
         "floats": (dtype, (floats,)),
         "ints": (torch.int64, (ints,)),
-        "linear": (dtype, (rows, params)),
+        **dict.fromkeys(VECTORS, (dtype, (rows, params))),
         "params": (dtype, (rows, params)),
         "row_floats": (dtype, (rows, floats)),
         "row_ints": (torch.int64, (rows, ints)),
@@ -128,8 +120,7 @@ def _layout(job: Job) -> Layout:
 
 
 def _pickled(job: Job, layout: Layout) -> bytes:
-    federation = job.federation
-    bare = replace(federation, x=federation.x[:0].clone(), y=federation.y[:0].clone(), clients=(), test=None)
+    bare = job.federation.bare()
     stream = io.BytesIO()
     try:
         _Pickler(stream).dump(Setup(replace(job, federation=bare), layout))

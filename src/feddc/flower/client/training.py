@@ -14,7 +14,7 @@ import torch
 from ... import __version__
 from ...algorithms import METHODS, Algorithm
 from ...data import Federation
-from ...engine.local import Job, Start, one_row, steps_column, train_client
+from ...engine.local import Job, Start, one_row, own_loss, steps_column, train_client
 from ...errors import ConfigError, DivergedError, check
 from ...models import Buffers, FlatModel
 from ...types import LocalResult
@@ -119,7 +119,7 @@ class TrainingClient:
         """The engine's local training, as in a simulation; the buffers after it."""
         training, nominal, round = training_from(config), int(config["steps"]), int(config["round"])
         fixed = nominal if algorithm.fixed_steps else None
-        job = Job(self.model.module, federation, training, int(config["seed"]), fixed)
+        job = Job(self.model.module, federation, training, int(config["seed"]), fixed, *own_loss(algorithm))
         correction = one_row(algorithm.correct(sent, rows, weight))
         train_client(job, self.model, self.number, Start(round, sent.model, buffers), correction)
         delta = (self.model.params - sent.model).unsqueeze(0)

@@ -154,9 +154,16 @@ class Coordinator:
             for said in [figures.get(client, {})]
         )
         record = Record(
-            round, own.get("accuracy"), own.get("loss"), tuple(used), up * len(used), down * len(asked),
-            time.perf_counter() - began, tuple(rejected), tuple(dropped), sites=sites,
-        )  # fmt: skip
+            round,
+            {name: value for name, value in own.items() if name != "samples"},
+            tuple(used),
+            up * len(used),
+            down * len(asked),
+            time.perf_counter() - began,
+            tuple(rejected),
+            tuple(dropped),
+            sites=sites,
+        )
         self.checkpoint.save(progress, record)
         return record
 

@@ -2,7 +2,7 @@
 // The page's state and its controls. What is drawn is in plots.js. The state is in the address, so that a reload, a
 // bookmark, or the refresh of a running experiment shows the same view.
 
-const state = { setting: 0, tab: "curves", y: "accuracy", x: "round", heat: "drift", goals: true, bands: true, off: new Set() };
+const state = { setting: 0, tab: "curves", y: "score", x: "round", heat: "drift", goals: true, bands: true, off: new Set() };
 let settings = [];
 
 const find = (selector) => document.querySelector(selector);
@@ -35,6 +35,7 @@ function showSetting() {
   const seeds = Math.max(...current().lines.map((line) => line.seeds));
   find("#bands").hidden = seeds < 2;
   find("#seeds").textContent = seeds < 2 ? "" : "Mean over seeds, as far as all of them go; the band is one standard deviation to either side.";
+  find("#score-name").textContent = current().measure.name;
   fillHeatPickers();
 }
 

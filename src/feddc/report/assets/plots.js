@@ -14,7 +14,7 @@ function layout(title, x, y, more = {}) {
     title: title ? { text: title, x: 0, xref: "paper", font: { size: 14 } } : undefined,
     font: { family: "system-ui, sans-serif", size: narrow ? 11 : 13, color: css("--ink") },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-    margin: { l: 44, r: 12, t: title ? 36 : 12, b: 40 },
+    margin: { l: 44, r: 12, t: 36, b: 40 },
     showlegend: false, hovermode: "x unified", dragmode: narrow ? false : "zoom",
     modebar: { bgcolor: "rgba(0,0,0,0)", color: css("--rule"), activecolor: css("--quiet") },
     hoverlabel: { bgcolor: css("--paper"), bordercolor: css("--rule"), font: { color: css("--ink") } },
@@ -60,47 +60,56 @@ function traces(line, x, values, format, bands = true) {
 }
 
 // Where most of the curves are: the first rounds would squeeze what matters into a strip.
-function focusOn(lines, y) {
+function focusOn(lines, y, higher) {
   const values = lines.flatMap((line) => line.curves[y].mean).sort((a, b) => a - b);
   if (values.length < 20) return undefined;
-  const low = values[Math.floor(values.length * (y === "accuracy" ? 0.04 : 0))];
-  const high = values[Math.floor((values.length - 1) * (y === "accuracy" ? 1 : 0.96))];
+  const low = values[Math.floor(values.length * (higher ? 0.04 : 0))];
+  const high = values[Math.floor((values.length - 1) * (higher ? 1 : 0.96))];
   const room = 0.06 * (high - low) || 1;
-  return [low - room, y === "accuracy" ? Math.min(high + room, 100.5) : high + room];
+  return [low - room, y === "score" && current().measure.share ? Math.min(high + room, 100.5) : high + room];
 }
 
 function drawCurves() {
   const { x, y } = state;
-  const lines = shown().filter((line) => line.curves.round.length);
-  const goals = state.goals && y === "accuracy" ? current().goals : [];
-  const range = focusOn(lines, y);
-  const shape = layout("", AXES[x], y === "accuracy" ? "test accuracy (%)" : "test loss", {
+  const { measure } = current();
+  const lines = shown().filter((line) => line.curves.round.length && line.curves[x] && line.curves[y]);
+  const goals = state.goals && y === "score" ? current().goals : [];
+  const range = focusOn(lines, y, y === "score" && measure.higher);
+  const unit = measure.share ? " %" : "";
+  const shape = layout("", AXES[x], y === "score" ? `test ${measure.title}` : "test loss", {
     uirevision: `${x} ${y} ${state.setting}`,
     xaxis: { rangemode: "tozero", hoverformat: x === "round" ? "d" : ".4g" }, yaxis: range ? { range } : {},
     shapes: goals.map((goal) => ({ type: "line", xref: "paper", x0: 0, x1: 1, y0: goal, y1: goal, line: { color: css("--quiet"), width: 1, dash: "dash" } })),
-    annotations: goals.map((goal) => ({ xref: "paper", x: 0.004, y: goal, text: `target ${+goal.toFixed(2)} %`, showarrow: false, xanchor: "left", yanchor: "bottom", font: { size: 11, color: css("--quiet") } })),
+    annotations: goals.map((goal) => ({ xref: "paper", x: 0.004, y: goal, text: `target ${+goal.toFixed(4)}${unit}`, showarrow: false, xanchor: "left", yanchor: "bottom", font: { size: 11, color: css("--quiet") } })),
   });
-  const best = lines.map((line) => `${line.label}: best ${Math.max(...line.curves.accuracy.mean).toFixed(2)} %`).join("; ");
-  show("plot-curves", lines.flatMap((line) => traces(line, line.curves[x], line.curves[y], y === "accuracy" ? ".2f" : ".3f", state.bands)), shape, `Test ${y} against ${AXES[x]}. ${best}. The tables hold the numbers.`);
+  const top = measure.higher ? Math.max : Math.min;
+  const best = lines.map((line) => `${line.label}: best ${top(...line.curves.score.mean).toFixed(2)}${unit}`).join("; ");
+  show("plot-curves", lines.flatMap((line) => traces(line, line.curves[x], line.curves[y], y === "score" ? ".2f" : ".3f", state.bands)), shape, `Test ${y === "score" ? measure.name : "loss"} against ${AXES[x]}. ${best}. The tables hold the numbers.`);
 }
 
 function drawAlpha() {
-  const families = current().alpha;
+  const { alpha: families, measure, goals } = current();
   if (!families.length) return hide("plot-alpha", "plot-alpha-rounds");
-  const colours = families.map((family, i) => ({ label: family.label, colour: SERIES[i % SERIES.length], dash: "solid", width: 2 }));
-  const alphas = [...new Set(families.flatMap((family) => family.alpha))];
-  const axis = { xaxis: { type: "log", tickvals: alphas, ticktext: alphas.map(String) }, hovermode: "closest", showlegend: families.length > 1, legend: { orientation: "h", y: 1.12, x: 1, xanchor: "right" } };
-  const points = (line, family, y, what) => ({
-    x: family.alpha, y: y.mean || y, name: plain(`${line.label} ${what}`.trim()), mode: "lines+markers", type: "scatter", connectgaps: false,
-    error_y: y.sd ? { type: "data", array: y.sd, color: colourOf(line) } : undefined, line: { color: colourOf(line), width: 2 }, marker: { size: 8 },
-    hovertemplate: "α = %{x}: %{y:.2f}<extra></extra>",
+  const alphas = [...new Set(families.flatMap((family) => [...family.alpha, ...family.rounds_alpha, ...family.diverged, ...family.not_reached]))];
+  const axis = { xaxis: { type: "log", tickvals: alphas, ticktext: alphas.map(String) }, hovermode: "closest", showlegend: true, legend: { orientation: "h", y: -0.28, x: 0 } };
+  const points = (family, x, y) => ({
+    x, y: y.mean, name: plain(family.label), mode: "lines+markers", type: "scatter", legendgroup: family.label,
+    error_y: y.sd ? { type: "data", array: y.sd, color: colourOf(family) } : undefined, line: { color: colourOf(family), width: 2 }, marker: { size: 8 },
+    hovertemplate: "α = %{x}: %{y:.4g}<extra></extra>",
   });
-  show("plot-alpha", families.map((family, i) => points(colours[i], family, family.best, "")), layout("Best accuracy against α", "α", "%", axis), "Best accuracy against α");
-  const reached = families.some((family) => family.rounds.some((each) => each !== null));
-  if (reached) show("plot-alpha-rounds", families.map((family, i) => points(colours[i], family, family.rounds, "")), layout(`Rounds to ${current().goals.map((goal) => +goal.toFixed(2)).slice(-1)} %, where it is reached`, "α", "rounds", axis), "Rounds to the target against α");
-  else hide("plot-alpha-rounds");
+  // A value that failed stays in the figure: a cross at its edge.
+  const crosses = (family, x, at, what) => ({
+    x, y: x.map(() => at), yaxis: "y2", name: plain(`${family.label}: ${what}`), mode: "markers", type: "scatter",
+    marker: { symbol: "x", size: 10, color: colourOf(family) }, hovertemplate: `α = %{x}: ${what}<extra></extra>`,
+  });
+  const edge = { overlaying: "y", range: [0, 1], visible: false, fixedrange: true };
+  const both = (family, x, y, lost, at, what) => [points(family, x, y), ...(lost.length ? [crosses(family, lost, at, what)] : [])];
+  const best = layout(`Best ${measure.name} against α`, "α", `best ${measure.title}`, axis);
+  show("plot-alpha", families.flatMap((each) => both(each, each.alpha, each.best, each.diverged, 0.03, "diverged")), { ...best, yaxis2: edge }, `Best ${measure.name} against α`);
+  const goal = `${+current().target.toFixed(4)}${measure.share ? " %" : ""}`;
+  const rounds = layout(`Rounds to ${goal}`, "α", `rounds to ${goal}`, axis);
+  show("plot-alpha-rounds", families.flatMap((each) => both(each, each.rounds_alpha, each.rounds, each.not_reached, 0.97, "not reached")), { ...rounds, yaxis2: edge }, `Rounds to ${goal} against α`);
 }
-const SERIES = ["#D55E00", "#0072B2", "#009E73", "#E69F00"];
 
 function drawDrift() {
   const some = current().lines.some((line) => line.drift);
@@ -108,24 +117,17 @@ function drawDrift() {
   if (!some) return;
   const lines = shown().filter((line) => line.drift);
   const words = (what) => lines.map((line) => `${line.label}: ${line.drift[what].mean.at(-1)} at the end`).join("; ");
-  show("plot-gap", lines.flatMap((line) => traces(line, line.drift.round, line.drift.gap, ".3g")), layout("Consistency gap", "round", "", { yaxis: { rangemode: "tozero" } }), `Consistency gap against rounds. ${words("gap")}`);
+  show("plot-gap", lines.flatMap((line) => traces(line, line.drift.round, line.drift.gap, ".3g")), layout("Consistency gap", "round", "mean ‖θᵢ + hᵢ − w‖", { yaxis: { rangemode: "tozero" } }), `Consistency gap against rounds. ${words("gap")}`);
   const paired = lines.filter((line) => line.drift.cosine_round.length);
-  show("plot-cosine", paired.flatMap((line) => traces(smooth(line), line.drift.cosine_round, smoothed(line.drift.cosine), ".2f")), layout("Cosine between client updates", "round", "", { yaxis: { zeroline: true, zerolinecolor: css("--quiet") } }), "Mean cosine between the updates of a round's clients, against rounds");
+  show("plot-cosine", paired.flatMap((line) => traces(line, line.drift.cosine_round, line.drift.cosine, ".2f")), layout("Cosine between client updates", "round", "mean cosine, 5 rounds", { yaxis: { zeroline: true, zerolinecolor: css("--quiet") } }), "Mean cosine between the updates of a round's clients, against rounds");
   drawHeat();
-}
-
-// The cosine of a small cohort jumps from round to round: a running mean of five rounds shows where it goes.
-const smooth = (line) => ({ ...line, dash: "solid" });
-function smoothed(values) {
-  const mean = (list) => list.map((_, i) => { const part = list.slice(Math.max(0, i - 2), i + 3); return part.reduce((a, b) => a + b, 0) / part.length; });
-  return values.sd ? { mean: mean(values.mean), sd: mean(values.sd) } : { mean: mean(values.mean) };
 }
 
 function fillHeatPickers() {
   const { lines, heat } = current();
   const known = Object.keys(heat).map(Number);
   const keeps = known.filter((place) => heat[place].drift);
-  const named = (name) => keeps.find((place) => lines[place].label.startsWith(name));
+  const named = (name) => keeps.find((place) => lines[place].name === name);
   const left = named("feddc") ?? keeps[0] ?? known[0];
   const right = keeps.find((place) => place !== left) ?? known.find((place) => place !== left);
   for (const [id, place] of [["#heat-left", left], ["#heat-right", right]]) {

@@ -10,14 +10,11 @@ honest-but-curious server, as state machines that exchange bytes and never touch
     4          SecureClient.reveal    →  shares            add_reveal, sums         the sum
 
 Clients may vanish in any exchange: as long as ``threshold`` of them remain the sum of those that sent their vectors is
-exact, and below it there is none. Vectors are integers (``grid.py``) in rings of 32 or 64 bits.
+exact, and below it there is none. Vectors are integers (``lattice.py``) in rings of 32 or 64 bits.
 """
 
 from __future__ import annotations
 
-from .client import SecureClient
-from .grid import Grid
-from .messages import Plan
-from .server import SecureServer
+from .lattice import Lattice, Secure, make_secure
 
-__all__ = ["Grid", "Plan", "SecureClient", "SecureServer"]
+__all__ = ["Lattice", "Secure", "make_secure"]

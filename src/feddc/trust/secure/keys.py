@@ -20,13 +20,10 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
 from ...errors import ProtocolError
+from .layout import KEY
 
-KEY = 32
-"""Bytes of a public key, a private key, a seed, and a share of either."""
 _HALF = KEY // 2  # Shamir's field here is GF(2^128): a secret of 32 bytes is shared in two halves
-_NONCE, _TAG = 12, 16
-OVERHEAD = _NONCE + _TAG
-"""How much longer a sealed text is."""
+_NONCE = 12
 
 
 def new_secret() -> bytes:

@@ -12,17 +12,16 @@ from numpy.typing import NDArray
 from ...errors import ProtocolError, check
 from . import keys
 from .client import _add
+from .layout import KEY, SEALED, Ints
 from .messages import (
     INBOX,
     KEYS,
     MASKED,
     REVEAL,
     ROSTER,
-    SEALED,
     SHARES,
     SURVIVORS,
-    Ints,
-    Plan,
+    Session,
     pack,
     pack_table,
     unpack,
@@ -42,8 +41,8 @@ def majority(clients: int) -> int:
 class SecureServer:
     """A session with ``clients``, of whom ``threshold`` have to stay to the end."""
 
-    def __init__(self, plan: Plan, clients: Collection[int], threshold: int | None = None) -> None:
-        self.plan, self.clients = plan, frozenset(clients)
+    def __init__(self, session: Session, clients: Collection[int], threshold: int | None = None) -> None:
+        self.session, self.clients = session, frozenset(clients)
         self.threshold = majority(len(self.clients)) if threshold is None else threshold
         check(
             len(self.clients) / 2 < self.threshold <= len(self.clients) and self.threshold >= 2,
@@ -54,7 +53,7 @@ class SecureServer:
         self._sealed: dict[int, dict[int, bytes]] = {}
         self._digests: dict[int, bytes] = {}
         self._masked: set[int] = set()
-        self._total = [np.zeros(length, dtype=f"<u{bits // 8}") for length, bits in plan.vectors]
+        self._total = [np.zeros(length, dtype=f"<u{bits // 8}") for length, bits in session.vectors]
         self._revealed: dict[int, dict[int, bytes]] = {}
 
     @property
@@ -64,7 +63,7 @@ class SecureServer:
 
     def add_keys(self, client: int, message: bytes) -> None:
         body = self._take(1, client, self.clients, self._keys, KEYS, message)
-        if len(body) != 2 * keys.KEY:
+        if len(body) != 2 * KEY:
             raise ProtocolError("the keys have the wrong length")
         self._keys[client] = body
 
@@ -72,14 +71,14 @@ class SecureServer:
         """For each client that sent its keys: everyone's."""
         self._next(1, self._keys)
         body = struct.pack("<I", self.threshold) + pack_table(self._keys)
-        return {client: pack(ROSTER, self.plan, client, body) for client in self._keys}
+        return {client: pack(ROSTER, self.session, client, body) for client in self._keys}
 
     def add_shares(self, client: int, message: bytes) -> None:
         body = self._take(2, client, self._keys, self._sealed, SHARES, message)
-        sealed = unpack_table(body[keys.KEY :], SEALED)
+        sealed = unpack_table(body[KEY:], SEALED)
         if sealed.keys() != self._keys.keys() - {client}:
             raise ProtocolError("the shares are not for the clients that were listed")
-        self._sealed[client], self._digests[client] = sealed, body[: keys.KEY]
+        self._sealed[client], self._digests[client] = sealed, body[:KEY]
 
     def inboxes(self) -> dict[int, bytes]:
         """For each client that sent shares: those meant for it."""
@@ -87,7 +86,7 @@ class SecureServer:
         return {
             client: pack(
                 INBOX,
-                self.plan,
+                self.session,
                 client,
                 pack_table({other: each[client] for other, each in self._sealed.items() if other != client}),
             )
@@ -96,18 +95,18 @@ class SecureServer:
 
     def add_masked(self, client: int, message: bytes) -> None:
         body = self._take(3, client, self._sealed, self._masked, MASKED, message)
-        _add(self._total, unpack_vectors(body, self.plan), 1)
+        _add(self._total, unpack_vectors(body, self.session), 1)
         self._masked.add(client)
 
     def survivors(self) -> dict[int, bytes]:
         """For each client that sent its vectors: who did."""
         self._next(3, self._masked)
         body = pack_table(dict.fromkeys(self._masked, b""))
-        return {client: pack(SURVIVORS, self.plan, client, body) for client in self._masked}
+        return {client: pack(SURVIVORS, self.session, client, body) for client in self._masked}
 
     def add_reveal(self, client: int, message: bytes) -> None:
         body = self._take(4, client, self._masked, self._revealed, REVEAL, message)
-        found = unpack_table(body, keys.KEY)
+        found = unpack_table(body, KEY)
         if found.keys() != self._sealed.keys():
             raise ProtocolError("the revealed shares are not of the clients that were asked for")
         self._revealed[client] = found
@@ -119,17 +118,17 @@ class SecureServer:
         for client in self._sealed:
             if client in self._masked:
                 seed = self._secret(client, keys.digest, self._digests[client])
-                _add(total, keys.masks(keys.derived(seed, b"seed" + self.plan.session), self.plan.sizes), -1)
+                _add(total, keys.masks(keys.derived(seed, b"seed" + self.session.name), self.session.sizes), -1)
             else:
                 self._unmask_absent(client, total)
         return [each.view(f"<i{each.itemsize}").astype(np.int64) for each in total]
 
     def _unmask_absent(self, absent: int, total: list[NDArray[np.unsignedinteger]]) -> None:
         """Take out what the others added for a client that then did not send its vectors."""
-        private = self._secret(absent, keys.public, self._keys[absent][keys.KEY :])
+        private = self._secret(absent, keys.public, self._keys[absent][KEY:])
         for other in self._masked:
-            key = keys.agreed(private, self._keys[other][keys.KEY :], b"mask" + self.plan.session)
-            _add(total, keys.masks(key, self.plan.sizes), -1 if other < absent else 1)
+            key = keys.agreed(private, self._keys[other][KEY:], b"mask" + self.session.name)
+            _add(total, keys.masks(key, self.session.sizes), -1 if other < absent else 1)
 
     def _secret(self, owner: int, recognise: Callable[[bytes], bytes], known: bytes) -> bytes:
         """A secret from any shares that give one that fits: a wrong share is passed over while others are left."""
@@ -150,7 +149,7 @@ class SecureServer:
             raise ProtocolError(f"client {client} has no part in exchange {exchange}")
         if client in taken:
             raise ProtocolError(f"client {client} has answered in exchange {exchange} already")
-        return unpack(kind, self.plan, client, message)
+        return unpack(kind, self.session, client, message)
 
     def _next(self, exchange: int, answered: Collection[int]) -> None:
         self._enough(exchange, answered)

@@ -8,22 +8,23 @@ sum that the server learns is one of the very numbers that the clients can compu
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
+from ... import specs
 from ...errors import check, check_count, check_number
 from ...types import Rows
-from .messages import Ints
+from .layout import Ints, bytes_up
 
 FINE = 24
 """Bits of a weight: as many as a float32 has."""
 
 
 @dataclass(frozen=True)
-class Grid:
+class Lattice:
     """Multiples of ``step`` from −range to range, in ``bits`` bits."""
 
     range: float = 8.0
@@ -71,16 +72,17 @@ class Weighting:
         unit = largest if min(weights) == largest else largest / 2**FINE
         return cls(tuple(round(each / unit) for each in weights), unit)
 
-    def ring(self, grid: Grid) -> int:
+    def ring(self, lattice: Lattice) -> int:
         """The bits of the ring that cannot overflow, whoever takes part."""
-        needed = math.ceil(math.log2(grid.largest * sum(self.units) + 1)) + 1
+        needed = math.ceil(math.log2(lattice.largest * sum(self.units) + 1)) + 1
         check(
-            needed <= 64, f"{len(self.units)} clients and {grid.bits} bits do not fit a ring of 64 bits: use fewer bits"
+            needed <= 64,
+            f"{len(self.units)} clients and {lattice.bits} bits do not fit a ring of 64 bits: use fewer bits",
         )
         return 32 if needed <= 32 else 64
 
 
-def distinct(columns: dict[str, Sequence[float]]) -> tuple[list[Weighting], dict[str, tuple[int, float]]]:
+def distinct(columns: Mapping[str, Sequence[float]]) -> tuple[list[Weighting], dict[str, tuple[int, float]]]:
     """The sums that have to be masked for these weights by name, and for each name which one it is and times what.
 
     Weights in proportion to each other need one sum: with clients of equal size that is one for every method.
@@ -94,3 +96,35 @@ def distinct(columns: dict[str, Sequence[float]]) -> tuple[list[Weighting], dict
             found.append(shape)
         places[name] = (found.index(shape), largest)
     return [Weighting.of(shape) for shape in found], places
+
+
+@dataclass(frozen=True)
+class Secure:
+    """Updates are rounded as secure aggregation needs it: to bits bits within ±range."""
+
+    range: float = 8.0
+    bits: int = 24
+
+    def __post_init__(self) -> None:
+        _ = self.lattice  # which checks both
+
+    @property
+    def lattice(self) -> Lattice:
+        return Lattice(self.range, self.bits)
+
+    def rings(self, columns: Mapping[str, Sequence[float]]) -> list[int]:
+        """The bits of the ring of each sum that a method needs, from the weights of all clients by name."""
+        return [each.ring(self.lattice) for each in distinct(columns)[0]]
+
+    def bytes_up(self, columns: Mapping[str, Sequence[float]], parameters: int, cohort: int) -> int:
+        """What a client sends in the four exchanges of a cohort of that size."""
+        return bytes_up([(parameters, bits) for bits in self.rings(columns)], cohort)
+
+
+SECURE: specs.Table = {"simulated": Secure}
+
+
+def make_secure(text: str) -> Secure:
+    """From its text: ``simulated:bits=16:range=4``."""
+    found: Secure = specs.make("secure", SECURE, text)
+    return found

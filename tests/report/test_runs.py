@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import feddc
-from feddc.report.collect import collect
-from feddc.report.settings import arrange
+from feddc.report.lines import arrange
+from feddc.report.runs import collect
 from tests.report.runs import write_comparison, write_run
 
 
@@ -28,11 +28,11 @@ def test_lines_gather_seeds_and_say_what_varies(tmp_path: Path) -> None:
     for seed in (0, 1):
         write_comparison(tmp_path / f"s{seed}", ("feddc:alpha=0.1", "feddc:alpha=0.01", "fedavg"), seed=seed)
     [setting] = arrange(collect([tmp_path]))
-    assert [line.label for line in setting.lines] == ["fedavg", "feddc:alpha=0.01", "feddc:alpha=0.1"]
+    assert [line.label for line in setting.lines] == ["FedAvg", "FedDC α=0.01", "FedDC α=0.1"]
     assert [len(line.runs) for line in setting.lines] == [2, 2, 2]
     write_run(tmp_path / "more" / "lr", method="fedavg", lr=0.5)
     [setting] = arrange(collect([tmp_path]))
-    assert "fedavg, lr 0.5" in [line.label for line in setting.lines]
+    assert "FedAvg, lr 0.5" in [line.label for line in setting.lines]
 
 
 def test_a_study_has_several_settings(tmp_path: Path) -> None:

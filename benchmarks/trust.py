@@ -1,0 +1,154 @@
+"""The tables of docs/security.md: attacks against defences, accuracy under privacy, the cost of secure aggregation.
+
+    python -m benchmarks.trust attacks digits        python -m benchmarks.trust privacy digits
+    python -m benchmarks.trust attacks mnist         python -m benchmarks.trust privacy mnist
+    python -m benchmarks.trust secure                python -m benchmarks.trust attacks digits --split dirichlet:0.3
+
+Every cell is a configuration of `feddc run`; it is kept in --out and not run again. --smoke runs tiny ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import numpy as np
+
+from feddc.study.config import resolve
+from feddc.study.runner import federation_of, prepare
+from feddc.trust.secure.client import SecureClient
+from feddc.trust.secure.messages import Session, session_of
+from feddc.trust.secure.server import SecureServer
+
+METHODS = ("fedavg", "scaffold", "feddyn:alpha=0.1", "feddc:alpha=0.1")
+ATTACKS = ("none", "sign-flip", "scale", "constant", "little", "labels")
+RULES = ("none", "norm:1", "trimmed-mean:0.3", "median", "centered-clip:1")
+GROUPS: list[tuple[int, int]] = [(3, 1), (10, 3)]  # clients, attackers
+ATTACKED: dict[str, dict[str, Any]] = {
+    "digits": {"data": "digits", "rounds": 20, "model": "fcn:100"},
+    "mnist": {"data": "mnist", "rounds": 10, "epochs": 1, "model": "fcn:100"},
+}
+PRIVATE: dict[str, dict[str, Any]] = {
+    "digits": {"data": "digits", "clients": 200, "participation": 0.3, "rounds": 50, "model": "linear"},
+    "mnist": {"data": "mnist", "clients": 1000, "participation": 0.1, "rounds": 60},
+}
+PRIVATE["mnist"] |= {"model": "linear", "batch_size": 10, "epochs": 2}
+EPSILONS: list[int | None] = [2, 4, 8, None]
+LEARNERS = ("fedavg", "scaffold", "feddc:alpha=0.1", "feddc:alpha=0.1:leak=0.5", "feddc:alpha=0.1:leak=1")
+
+
+def accuracy(values: Mapping[str, Any], out: Path) -> float:
+    """The mean accuracy of the last three evaluations, read from ``out`` if this cell was run before."""
+    config = resolve({key: value for key, value in values.items() if value is not None})
+    key = json.dumps(values, sort_keys=True)
+    if out.exists():
+        for line in out.read_text().splitlines():
+            found = json.loads(line)
+            if found["cell"] == key:
+                return float(found["accuracy"])
+    records = list(prepare(config, federation_of(config)).run())
+    scores = [record.accuracy for record in records if record.accuracy is not None]
+    result = mean(scores[-3:])
+    with out.open("a") as file:
+        print(json.dumps({"cell": key, "accuracy": result, "epsilon": records[-1].epsilon}), file=file, flush=True)
+    return result
+
+
+def attacks(data: str, split: str, out: Path, smoke: bool) -> Iterator[str]:
+    """Accuracy in %, a row for each method and attack, a column for each rule."""
+    usual = (
+        ATTACKED[data] | {"split": split, "participation": 1.0, "diagnostics": False} | ({"rounds": 1} if smoke else {})
+    )
+    some = slice(0, 2) if smoke else slice(None)
+    for clients, bad in GROUPS[some]:
+        yield f"\n{bad} attackers of {clients}, {data}, {split}\n"
+        yield "| method | attack | " + " | ".join(RULES[some]) + " |"
+        yield "|---|---|" + "---:|" * len(RULES[some])
+        for method in METHODS[some]:
+            for attack in ATTACKS[some]:
+                cells = []
+                for rule in RULES[some]:
+                    values = usual | {"method": method, "clients": clients, "robust": None if rule == "none" else rule}
+                    values["attack"] = None if attack == "none" else f"{attack}:{bad}"
+                    cells.append(f"{100 * accuracy(values, out):.1f}")
+                yield f"| {method.partition(':')[0]} | {attack} | " + " | ".join(cells) + " |"
+
+
+def privacy(data: str, split: str, out: Path, smoke: bool) -> Iterator[str]:
+    """Accuracy in %, mean and standard deviation of three seeds, a row for each method, a column for each ε."""
+    usual = (
+        PRIVATE[data] | {"split": split, "diagnostics": False, "evaluate_every": 2} | ({"rounds": 2} if smoke else {})
+    )
+    some, seeds = (slice(0, 1), (0, 1)) if smoke else (slice(None), (0, 1, 2))
+    yield "| method | " + " | ".join("∞" if each is None else f"ε = {each}" for each in EPSILONS[some]) + " |"
+    yield "|---|" + "---:|" * len(EPSILONS[some])
+    for method in LEARNERS[some]:
+        cells = []
+        for epsilon in EPSILONS[some]:
+            guard = {"epsilon": epsilon, "privacy": "central:clip=0.5" + ("" if epsilon else ":noise=0")}
+            found = [100 * accuracy(usual | guard | {"method": method, "seed": seed}, out) for seed in seeds]
+            cells.append(f"{mean(found):.1f} ± {stdev(found):.1f}")
+        yield f"| {method} | " + " | ".join(cells) + " |"
+
+
+def secure(_data: str, _split: str, _out: Path, smoke: bool) -> Iterator[str]:
+    """Seconds and bytes of the four exchanges in one process, with one client that leaves before it sends."""
+    yield "| clients | parameters | seconds a client | seconds on the server | bytes up a client | plain bytes up |"
+    yield "|---:|---:|---:|---:|---:|---:|"
+    for clients in (3, 20):
+        for parameters in (1000,) if smoke else (10_000, 1_000_000, 11_200_000):
+            at_clients, at_server, up = four_exchanges(clients, parameters)
+            yield f"| {clients} | {parameters:,} | {at_clients:.3f} | {at_server:.3f} | {up:,} | {4 * parameters:,} |"
+
+
+def four_exchanges(clients: int, parameters: int) -> tuple[float, float, int]:
+    """Seconds of one client, seconds of the server, and the bytes that a client sends."""
+    session = Session(session_of("benchmark", clients, parameters), ((parameters, 32),))
+    server, members = SecureServer(session, range(clients)), [SecureClient(n, session) for n in range(clients)]
+    vector = [np.arange(parameters) % 1000 - 500]
+    spent, sent, began = [0.0] * clients, [0] * clients, time.perf_counter()
+
+    def ask(number: int, what: str, *given: Any) -> bytes:
+        at = time.perf_counter()
+        answer: bytes = getattr(members[number], what)(*given)
+        spent[number] += time.perf_counter() - at
+        sent[number] += len(answer)
+        return answer
+
+    for n in range(clients):
+        server.add_keys(n, ask(n, "keys"))
+    for n, each in server.roster().items():
+        server.add_shares(n, ask(n, "shares", each))
+    for n, each in server.inboxes().items():
+        if n:  # client 0 leaves
+            server.add_masked(n, ask(n, "masked", each, vector))
+    for n, each in server.survivors().items():
+        server.add_reveal(n, ask(n, "reveal", each))
+    (total,) = server.sums()
+    assert (total == (clients - 1) * vector[0]).all()
+    return mean(spent[1:]), time.perf_counter() - began - sum(spent), max(sent)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        "benchmarks.trust", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    tables = {"attacks": attacks, "privacy": privacy, "secure": secure}
+    parser.add_argument("table", choices=tables)
+    parser.add_argument("data", nargs="?", default="digits", choices=list(ATTACKED))
+    parser.add_argument("--split", default="iid", help="who holds what")
+    parser.add_argument("--out", type=Path, default=Path("runs/trust.jsonl"), help="where cells are kept")
+    parser.add_argument("--smoke", action="store_true", help="tiny, to see that it runs")
+    options = parser.parse_args(arguments)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    for line in tables[options.table](options.data, options.split, options.out, options.smoke):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

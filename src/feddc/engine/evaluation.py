@@ -1,0 +1,105 @@
+"""Evaluation: sums over samples, so that parts can be added whoever computed them, and the numbers of a record."""
+
+from __future__ import annotations
+
+import base64
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..data.inputs import Inputs, arguments, ready
+from ..models import FlatModel
+from ..tasks import Task
+from ..tasks.base import alongside
+
+
+class Evaluation(NamedTuple):
+    """What a task measured on some samples."""
+
+    samples: int
+    sums: dict[str, Tensor]
+    """The sum over samples of the loss and of each measure, in double precision."""
+    seen: tuple[Tensor, ...] = ()
+    """Outputs and targets, for measures that are no mean over samples.
+
+    Not the states of the torchmetrics objects: those look at a whole batch to tell logits from probabilities, so their
+    value would depend on how the samples are cut.
+    """
+
+
+def output_of(module: nn.Module, x: Inputs) -> Any:
+    """What a model says of a batch; of a model whose output has ``logits``, as Hugging Face's have, those."""
+    positional, named = arguments(x)
+    found = module(*positional, **named)
+    return found if isinstance(found, Tensor) else getattr(found, "logits", found)
+
+
+@torch.no_grad()
+def evaluate(
+    model: FlatModel,
+    x: Inputs,
+    y: Tensor,
+    task: Task,
+    memory_format: torch.memory_format = torch.contiguous_format,
+) -> Evaluation:
+    """Measure a block of samples."""
+    model.module.eval()
+    output = output_of(model.module, ready(x, model.params.dtype, memory_format))
+    found = {"loss": task.losses(output, y), **task.measures(output, y)}
+    sums = {name: values.to(torch.float64).sum(dim=0).cpu() for name, values in found.items()}
+    return Evaluation(len(y), sums, (output.cpu(), y.cpu()) if task.collectors() else ())
+
+
+def total(parts: Sequence[Evaluation]) -> Evaluation | None:
+    """The sum of evaluations, added in the order given; None if there are none."""
+    if not parts:
+        return None
+    samples = sum(part.samples for part in parts)
+    sums = {name: sum((part.sums[name] for part in parts[1:]), parts[0].sums[name]) for name in parts[0].sums}
+    return Evaluation(samples, sums, tuple(map(torch.cat, zip(*(part.seen for part in parts), strict=True))))
+
+
+def metrics_of(found: Evaluation, task: Task) -> dict[str, float]:
+    """The numbers of a record. A measure that is not defined on these samples, such as an AUROC of one class, is left
+    out; a loss that is not finite stays, so that the run can be ended."""
+    metrics = task.finish({name: value / found.samples for name, value in found.sums.items()})
+    for name, metric in task.collectors().items():
+        metrics[name] = _computed(metric, *found.seen)
+    return {name: value for name, value in metrics.items() if name == "loss" or math.isfinite(value)}
+
+
+def _computed(metric: Any, output: Tensor, target: Tensor) -> float:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torchmetrics warns of samples of one class
+        try:
+            metric.update(alongside(output, target), target)
+            return float(metric.compute())
+        except (ValueError, RuntimeError, IndexError):  # or raises where a measure is not defined
+            return math.nan
+
+
+def packed(found: Evaluation) -> list[Any]:
+    """An evaluation as JSON can hold it, for the way between processes."""
+    sums = {name: _pack(each) for name, each in found.sums.items()}
+    return [found.samples, sums, [_pack(each) for each in found.seen]]
+
+
+def unpacked(content: Sequence[Any]) -> Evaluation:
+    """The inverse of ``packed``."""
+    samples, sums, seen = content
+    return Evaluation(samples, {name: _unpack(each) for name, each in sums.items()}, tuple(map(_unpack, seen)))
+
+
+def _pack(tensor: Tensor) -> list[Any]:
+    array = tensor.contiguous().numpy()
+    return [base64.b64encode(array.tobytes()).decode(), str(array.dtype), list(array.shape)]
+
+
+def _unpack(content: Sequence[Any]) -> Tensor:
+    text, kind, shape = content
+    return torch.from_numpy(np.frombuffer(base64.b64decode(text), kind).reshape(shape).copy())

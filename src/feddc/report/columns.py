@@ -1,0 +1,256 @@
+"""The columns of tables: what each shows for a line, and when a number of it is worth a bold face."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import mean, stdev
+
+from ..paper.known import Known, known
+from ..study.cells import Number
+from .lines import Line, Reach, Setting
+from .ranking import Judge, by_best, by_bytes, by_rounds, rank
+from .stats import spread
+from .units import amount, bound, clock
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One place of a table: its text, and the numbers behind it for whoever computes with them."""
+
+    text: str
+    numbers: Mapping[str, float | str] = field(default_factory=dict)
+    """By name: mean, sd and n over seeds; bound, as '>34', where seeds did not get there; low, high, p of a test."""
+    bold: bool = False
+
+    @property
+    def mean(self) -> float | None:
+        found = self.numbers.get("mean")
+        return None if found is None else float(found)
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a column shows for a line; ``judge`` says what lines are compared by in it."""
+
+    key: str
+    heading: str
+    make: Callable[[Line], Entry]
+    define: str = ""
+    """The definition that its heading leads to."""
+    judge: Judge | None = None
+    measured: bool = True
+
+    def entries(self, lines: Sequence[Line]) -> list[Entry]:
+        """One for each line; the first is bold where it is shown to be ahead of all others, and all have ended."""
+        found = [self.make(line) if line.ran or not self.measured else Entry("not run") for line in lines]
+        ranking = rank(lines, self.judge) if self.judge is not None and _over(lines) else None
+        if ranking is None or not ranking.claim:
+            return found
+        return [replace(entry, bold=line is ranking.first) for entry, line in zip(found, lines, strict=True)]
+
+
+def best(setting: Setting) -> Column:
+    measure = setting.measure
+    return Column(
+        "best",
+        f"best, {measure.unit}" if measure.share else f"best {measure.name}",
+        lambda line: _score(line, list(line.best().values())),
+        "best",
+        by_best(measure),
+    )
+
+
+def last(setting: Setting) -> Column:
+    heading = f"last 10, {setting.measure.unit}" if setting.measure.share else "last 10"
+    return Column("last10", heading, lambda line: _score(line, list(line.last().values())), "last")
+
+
+def paper_best() -> Column:
+    return Column("paper_best", "best, paper, %", lambda line: _printed(of_paper(line).accuracy), "", None, False)
+
+
+def paper_rounds(target: float) -> Column:
+    return Column(
+        "paper_rounds", "rounds, paper", lambda line: _printed(of_paper(line).rounds.get(target)), "", None, False
+    )
+
+
+def seeds() -> Column:
+    return Column("seeds", "seeds", _seeds, "seeds")
+
+
+def rounds_run() -> Column:
+    def make(line: Line) -> Entry:
+        done = sorted({run.points[-1].round for run in line.ran})
+        text = f"{done[0]}–{done[-1]}" if len(done) > 1 else f"{done[0]}"
+        return Entry(text, {"mean": mean(run.points[-1].round for run in line.ran)})
+
+    return Column("rounds", "rounds", make)
+
+
+def moved_total() -> Column:
+    return Column("bytes", "moved", lambda line: _over_seeds([r.points[-1].moved for r in line.drawn], amount), "moved")
+
+
+def time_total() -> Column:
+    def make(line: Line) -> Entry:
+        found = [s for run in line.drawn if (s := run.points[-1].seconds) is not None]
+        return _over_seeds(found, clock) if found else Entry("–")
+
+    return Column("seconds", "time", make, "time")
+
+
+def rounds_to(target: float, heading: str = "rounds") -> Column:
+    def make(line: Line) -> Entry:
+        found = line.reach(target)
+        values = [each.rounds for each in found.values() if each.reached]
+        if not found:
+            return Entry("not yet")
+        text = rounds_text(list(found.values()), len(line.ran) - len(found))
+        least = min((each.rounds for each in found.values() if not each.reached), default=None)
+        return _numbers(text, values, "" if least is None else f">{least}")
+
+    return Column("rounds", heading, make, "rounds", by_rounds(target))
+
+
+def moved_to(target: float, heading: str = "moved") -> Column:
+    def make(line: Line) -> Entry:
+        return _cost(line, target, [each.moved for each in line.reach(target).values() if each.reached], amount)
+
+    return Column("bytes", heading, make, "moved", by_bytes(target))
+
+
+def time_to(target: float) -> Column:
+    def make(line: Line) -> Entry:
+        found = [each for each in line.reach(target).values() if each.reached]
+        seconds = [each.seconds for each in found if each.seconds is not None]
+        return Entry("–") if len(seconds) < len(found) else _cost(line, target, seconds, clock)
+
+    return Column("seconds", "time", make, "time")
+
+
+def speedup(setting: Setting, target: float) -> Column:
+    """FedAvg's mean rounds over the method's; a bound where one of them did not get there with every seed."""
+
+    def make(line: Line) -> Entry:
+        base = setting.baseline(line)
+        if base is None or not base.ran:
+            return Entry("–")
+        if base is line:
+            return Entry("1×", {"mean": 1.0})
+        mine, theirs = line.reach(target), base.reach(target)
+        if len(mine) < len(line.ran) or len(theirs) < len(base.ran):
+            return Entry("not yet")
+        return ratio([(theirs[seed], mine[seed]) for seed in mine if seed in theirs])
+
+    return Column("speedup", "speed-up", make, "speedup")
+
+
+def ratio(pairs: Sequence[tuple[Reach, Reach]]) -> Entry:
+    """The first's mean rounds over the second's, and how much that varies from seed to seed."""
+    if not pairs:
+        return Entry("–")
+    value = mean(one.rounds for one, _ in pairs) / mean(two.rounds for _, two in pairs)
+    whole = all(one.reached for one, _ in pairs), all(two.reached for _, two in pairs)
+    if whole == (True, True):
+        each = [one.rounds / two.rounds for one, two in pairs]
+        several = {"sd": stdev(each)} if len(each) > 1 else {}
+        text = f"{value:.2f}×" + (f" ± {several['sd']:.2f}" if several else "")
+        return Entry(text, {"mean": value, **several, "n": len(pairs)})
+    if whole == (False, True):
+        least = f">{bound(value, above=True)}"
+        return Entry(f"{least}×", {"bound": least, "n": len(pairs)})
+    if whole == (True, False):
+        most = f"<{bound(value, above=False)}"
+        return Entry(f"{most}×", {"bound": most, "n": len(pairs)})
+    return Entry("–")
+
+
+def difference(setting: Setting, base: Line, shown: Column) -> Column:
+    """How much a line differs from ``base`` in a column, with the interval of the paired differences over seeds."""
+
+    judge = shown.judge
+    assert judge is not None
+
+    def make(line: Line) -> Entry:
+        if line is base:
+            return Entry("–")
+        if not (line.complete and base.complete):
+            return Entry("not judged")
+        found = judge.compare(line, base)
+        if found is None:
+            return Entry("one seed")
+        scale, digits = (setting.measure.shown(1.0), setting.measure.digits) if shown.key == "best" else (1.0, 1)
+        centre, low, high = (scale * each for each in (found.difference, found.low, found.high))
+        text = f"{centre:+.{digits}f} ({low:+.{digits}f} to {high:+.{digits}f}), p = {found.p:.2g}"
+        numbers = {"mean": centre, "low": low, "high": high, "p": found.p, "n": found.seeds}
+        return Entry(
+            text if found.high < math.inf else f"{centre:+.{digits}f}, no interval", numbers, found.significant
+        )
+
+    return Column(f"{shown.key}-difference", f"{shown.heading} less {base.label}'s", make, "difference")
+
+
+def rounds_text(found: Sequence[Reach], pending: int = 0) -> str:
+    """Rounds to a target over seeds, and which seeds did not get there or have not yet."""
+    reached = [each.rounds for each in found if each.reached]
+    short = [each.rounds for each in found if not each.reached]
+    total = len(found) + pending
+    if not reached and not pending:
+        return f">{min(short)}"
+    notes = [f"{len(reached)} of {total} seeds"] if short or pending else []
+    notes += [f"{'the others ' if not pending else f'{len(short)} '}>{min(short)}"] if short else []
+    notes += [f"{pending} not yet"] if pending else []
+    mean_of = spread(reached, 0 if len(reached) == 1 else 1) if reached else "–"
+    return mean_of + (f" ({', '.join(notes)})" if notes else "")
+
+
+def of_paper(line: Line) -> Known:
+    """The paper's numbers for a line."""
+    return known(line.runs[0].config)
+
+
+def _over(lines: Sequence[Line]) -> bool:
+    return not any(run.status == "unfinished" for line in lines for run in line.runs)
+
+
+def _score(line: Line, values: Sequence[float]) -> Entry:
+    measure = line.measure
+    if values:
+        shown = [measure.shown(each) for each in values]
+        return _numbers(spread(shown, measure.digits), shown)
+    so_far = [measure.shown(each) for run in line.ran if (each := run.best()) is not None]
+    return Entry(f"so far {spread(so_far, measure.digits)}") if so_far else Entry("–")
+
+
+def _cost(line: Line, target: float, values: Sequence[float], show: Callable[..., str]) -> Entry:
+    known_seeds, all_seeds = len(line.reach(target)), len(line.ran)
+    if not values:
+        return Entry("not reached" if known_seeds == all_seeds else "not yet")
+    note = "" if len(values) == all_seeds else f" ({len(values)} of {all_seeds} seeds)"
+    return _numbers(show(*values) + note, values)
+
+
+def _over_seeds(values: Sequence[float], show: Callable[..., str]) -> Entry:
+    return _numbers(show(*values), values)
+
+
+def _numbers(text: str, values: Sequence[float], limit: str = "") -> Entry:
+    found: dict[str, float | str] = {"mean": mean(values)} if values else {}
+    found |= {"sd": stdev(values)} if len(values) > 1 else {}
+    return Entry(text, {**found, "n": len(values)} | ({"bound": limit} if limit else {}))
+
+
+def _printed(number: Number | None) -> Entry:
+    if number is None:
+        return Entry("")
+    return Entry(str(number), {"bound": str(number)} if number.censored else {"mean": number.value})
+
+
+def _seeds(line: Line) -> Entry:
+    done, lost = sum(run.status == "finished" for run in line.runs), sum(r.status == "diverged" for r in line.runs)
+    going = sum(run.status == "unfinished" for run in line.runs)
+    notes = [f"{count} {word}" for count, word in ((lost, "diverged"), (going, "unfinished")) if count]
+    return Entry(", ".join([str(done), *notes]), {"mean": done})

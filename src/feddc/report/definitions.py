@@ -1,0 +1,20 @@
+"""What the words of a report mean: one click away from where they stand."""
+
+from __future__ import annotations
+
+DEFINITIONS = {
+    "best": "**Best**: the best score of any evaluated round, on the test set. It flatters: a lucky round counts.",
+    "last": "**Last 10**: the mean of the last ten evaluations of a run: what is left when luck is averaged out.",
+    "deviation": "**±**: the standard deviation over seeds (n − 1). With one seed there is none.",
+    "difference": "**A difference is shown** where the 95 % interval of the paired differences over seeds leaves out 0 "
+    "(paired t-test, two-sided; each comparison with the first on its own, without a correction for their number). "
+    "Bold is what is shown to be ahead of all others. Runs that have not finished, or diverged, are not judged.",
+    "rounds": "**Rounds**: the first evaluated round that reaches the target. >N: not reached in N rounds. In a "
+    "comparison a seed that did not get there counts as if its next evaluation did: the difference is at least that.",
+    "speedup": "**Speed-up**: FedAvg's mean rounds over the method's, over the seeds that both have; ± is the "
+    "deviation of that ratio from seed to seed. Where seeds did not get there it is a bound: > or <.",
+    "moved": "**Moved**: bytes sent in both directions, all clients together.",
+    "time": "**Time**: seconds by the wall clock of the machine that ran it. What else that machine did is in it.",
+    "seeds": "**Seeds**: runs that came to their end; diverged and unfinished ones are named.",
+}
+"""Markdown's ** marks the word that is defined."""

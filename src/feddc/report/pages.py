@@ -1,0 +1,58 @@
+"""A study's page in Markdown: the tables of all its settings beside each other, and a picture of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..paper.published import MISPRINTS
+from ..storage.atomic import write_whole
+from .columns import of_paper
+from .figures import save_picture
+from .lines import Setting, arrange, describe
+from .runs import Run
+from .tables import Table, overview
+
+
+def page(folder: Path, stem: str, runs: Sequence[Run], command: str) -> Path:
+    """Write ``stem.md`` with the tables, a picture for each setting that was run, and the notes on misprints."""
+    settings = arrange(runs)
+    parts = [f"# {stem}\n", f"Made by `{command}` from `{stem}.json`.\n"]
+    parts += [markdown(table) for table in overview(settings)]
+    parts += [f"- The paper: {note}.\n" for note in misprints(settings)]
+    parts += [f"![{title}]({file})\n" for title, file in pictures(folder, stem, settings)]
+    write_whole(folder / f"{stem}.md", "\n".join(parts))
+    return folder / f"{stem}.md"
+
+
+def markdown(table: Table) -> str:
+    """The table as Markdown."""
+    note = f" ({table.note.replace('|', '/')})" if table.note else ""
+    lines = [f"**{table.title}**{note}", "", f"| | {' | '.join(column.heading for column in table.columns)} |"]
+    lines.append("|---|" + "---|" * len(table.columns))
+    for label, entries in table.rows:
+        cells = [f"**{entry.text}**" if entry.bold else entry.text for entry in entries]
+        lines.append(f"| {label} | {' | '.join(cell.replace('|', '/') for cell in cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def misprints(settings: Sequence[Setting]) -> list[str]:
+    """Where the paper contradicts itself on what these settings are compared with."""
+    names = dict.fromkeys(
+        setting.config.data.partition(":")[0]
+        for setting in settings
+        if any(of_paper(line).rounds or of_paper(line).accuracy for line in setting.lines)
+    )
+    return [note for name in names for note in MISPRINTS.get(name, [])]
+
+
+def pictures(folder: Path, stem: str, settings: Sequence[Setting]) -> list[tuple[str, str]]:
+    """A convergence picture for each setting of which something was run: its title and file name."""
+    made = []
+    for setting in settings:
+        title = describe(setting.config)
+        file = f"{stem}-{re.sub(r'[^A-Za-z0-9.=]+', '-', title).strip('-')}.png"
+        if save_picture(setting, folder / file):
+            made.append((title, file))
+    return made

@@ -1,0 +1,113 @@
+"""What methods are compared in, with the words for it: best score, rounds to the target, bytes to the target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from . import columns
+from .columns import Column
+from .lines import Line, Setting
+from .ranking import Ranking, rank
+from .stats import TEST, Paired
+from .units import amount
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One thing that lines are compared in."""
+
+    question: str
+    noun: str
+    ahead: tuple[str, str]
+    """What the first does, in the singular and in the plural."""
+    column: Column
+    unit: str
+    ranking: Ranking
+    size: Callable[[float], str]
+    """A difference, without its sign."""
+    relation: str
+    """How the first stands to one behind it: 'fewer than'."""
+    short: Callable[[Line], str]
+    """How many seeds of a line did not get there, in words; nothing where all did."""
+
+    def show(self, line: Line) -> str:
+        return f"{self.column.make(line).text} {self.unit}".strip()
+
+    def against(self, base: Line | None) -> str:
+        """The first beside FedAvg, or beside the nearest that is behind it, with interval and test."""
+        behind = self.ranking.behind
+        line, found = next((pair for pair in behind if pair[0] is base), behind[0])
+        least, note = ("at least ", self.short(line)) if self.short(line) else ("", "")
+        size = self.size(abs(found.difference))
+        return f"{least}{size} {self.relation} {line.label}{note} ({self._interval(found)})"
+
+    def _interval(self, found: Paired) -> str:
+        low, high = sorted((abs(found.low), abs(found.high)))
+        return f"95 % interval {self.size(low)} to {self.size(high)}; {TEST}, {found.seeds} seeds"
+
+    def tied(self) -> list[Line]:
+        """The lines with the very number of the first."""
+        first = self.show(self.ranking.first)
+        return [self.ranking.first, *(line for line in self.ranking.level if self.show(line) == first)]
+
+
+def score(setting: Setting, lines: Sequence[Line]) -> Quantity | None:
+    """The best score."""
+    measure, column = setting.measure, columns.best(setting)
+    most = f"the {'highest' if measure.higher else 'lowest'} best {measure.name}"
+    return _quantity(
+        lines,
+        column,
+        question=f"Best {measure.name}",
+        noun=f"best {measure.name}",
+        ahead=(f"has {most}", f"have {most}"),
+        unit=measure.unit,
+        size=lambda value: f"{measure.shown(value):.{measure.digits}f}" + (" points" if measure.share else ""),
+        relation="above" if measure.higher else "below",
+        short=lambda _: "",
+    )
+
+
+def rounds(setting: Setting, lines: Sequence[Line]) -> Quantity | None:
+    """Rounds to the target."""
+    goal = setting.goal
+    return _quantity(
+        lines,
+        columns.rounds_to(setting.target),
+        question=f"Rounds to {goal}",
+        noun=f"rounds to {goal}",
+        ahead=(f"reaches {goal} in the fewest rounds", f"reach {goal} in the fewest rounds"),
+        unit="",
+        size=lambda value: f"{value:.3g}",
+        relation="fewer than",
+        short=lambda line: _short(setting, line),
+    )
+
+
+def moved(setting: Setting, lines: Sequence[Line]) -> Quantity | None:
+    """Bytes to the target."""
+    goal = setting.goal
+    return _quantity(
+        lines,
+        columns.moved_to(setting.target),
+        question=f"Moved to {goal}",
+        noun=f"bytes to {goal}",
+        ahead=(f"reaches {goal} with the fewest bytes", f"reach {goal} with the fewest bytes"),
+        unit="",
+        size=amount,
+        relation="less than",
+        short=lambda line: _short(setting, line),
+    )
+
+
+def _quantity(lines: Sequence[Line], column: Column, **words: object) -> Quantity | None:
+    assert column.judge is not None
+    ranking = rank(lines, column.judge)
+    return None if ranking is None else Quantity(column=column, ranking=ranking, **words)  # type: ignore[arg-type]
+
+
+def _short(setting: Setting, line: Line) -> str:
+    reach = line.reach(setting.target).values()
+    got = sum(each.reached for each in reach)
+    return "" if got == len(reach) else f", which gets there with {got} of {len(reach)} seeds"

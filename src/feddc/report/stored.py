@@ -1,0 +1,65 @@
+"""Results as small files that can be committed: what a table or a curve needs of every run, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from ..errors import FedDCError, RunError
+from ..storage.atomic import write_whole
+from ..study.config import Config
+from .runs import Point, Run
+
+
+def save(path: Path, runs: Mapping[str, Run]) -> None:
+    """Write runs under their keys, added to what the file has already. What came out of a file is not written again."""
+    content: dict[str, Any] = _read(path) if path.exists() else {}
+    content |= {key: _pack(run) for key, run in runs.items() if run.records}
+    lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(content[key])}" for key in sorted(content))
+    write_whole(path, "{\n" + lines + "\n}\n")
+
+
+def load(path: Path) -> dict[str, Run]:
+    """The runs that the file has, by their keys."""
+    content = _read(path)
+    try:
+        return {key: _unpack(packed) for key, packed in content.items()}
+    except (ValueError, KeyError, TypeError, FedDCError) as error:
+        raise RunError(f"{path} is not a file of results: {error}") from None
+
+
+def _pack(run: Run) -> dict[str, Any]:
+    moved = [run.points[0].moved, *(b.moved - a.moved for a, b in zip(run.points, run.points[1:], strict=False))]
+    return {
+        "config": asdict(run.config),
+        "status": run.status,
+        "accuracy": [None if point.score is None else round(point.score, 5) for point in run.points],
+        "kilobytes": [round(each / 1e3) for each in moved],
+        "seconds": round(run.points[-1].seconds or 0.0, 1),
+    }
+
+
+def _unpack(packed: Mapping[str, Any]) -> Run:
+    moved = accumulate(each * 1000 for each in packed["kilobytes"])
+    points = tuple(
+        Point(i, score, None, size, None)
+        for i, (score, size) in enumerate(zip(packed["accuracy"], moved, strict=True), start=1)
+    )
+    unsaid = {"batch_size": None, "clip_norm": None}  # older files leave out what is None
+    return Run(Config(**(unsaid | packed["config"])), points, packed.get("status", "finished"))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise RunError(f"{path} is not a file of results: {error}") from None
+    if not isinstance(content, dict):
+        raise RunError(f"{path} is not a file of results")
+    return content

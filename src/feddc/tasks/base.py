@@ -1,0 +1,175 @@
+"""What every task promises: a loss and measures, one number per sample, and the score that decides.
+
+    losses(output, target) -> (B,)                 what local training makes smaller
+    measures(output, target) -> {name: (B, …)}     added up over samples, divided by their number
+    finish(means) -> {name: number}                from those means to what a record holds
+    score, higher_is_better                        which of them decides, and in which direction
+
+A task sees the output and the targets of a batch, and nothing of clients, methods or files.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import ConfigError, DataError
+
+SHARES = ("accuracy", "exact", "f1", "iou")
+"""Measures that are shares of one, which people read in percent."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """Which measure decides, and in which direction: what "best" and "reached the target" mean."""
+
+    name: str = "accuracy"
+    higher_is_better: bool = True
+
+    def better(self, value: float, than: float) -> bool:
+        return value > than if self.higher_is_better else value < than
+
+    def reached(self, value: float, target: float) -> bool:
+        return value >= target if self.higher_is_better else value <= target
+
+    def best(self, values: Any) -> float | None:
+        """The best of some numbers, None if there are none."""
+        pick = max if self.higher_is_better else min
+        best: float | None = pick(values, default=None)
+        return best
+
+    @property
+    def percent(self) -> bool:
+        """Whether people read it in percent."""
+        return self.name in SHARES
+
+    def text(self, value: float | None) -> str:
+        """A value as it is shown: 83.12 %, or four digits."""
+        if value is None:
+            return "–"
+        return f"{100 * value:.2f} %" if self.percent else f"{value:.4g}"
+
+
+class Task:
+    """A task of your own: subclass it, write ``losses`` and ``measures``, and name the ``score``.
+
+    ``feddc.make_task`` makes one from functions.
+    """
+
+    score: str = "loss"
+    higher_is_better: bool = False
+
+    def losses(self, output: Any, target: Tensor) -> Tensor:
+        """The loss of each sample, (B,)."""
+        raise NotImplementedError
+
+    def measures(self, output: Any, target: Tensor) -> dict[str, Tensor]:
+        """What is measured of each sample besides its loss, (B, …); the mean over samples goes to ``finish``."""
+        return {}
+
+    def loss(self, output: Any, target: Tensor) -> Tensor:
+        """The mean loss of a batch."""
+        return self.losses(output, target).mean()
+
+    def finish(self, means: Mapping[str, Tensor]) -> dict[str, float]:
+        """The numbers of a record, from the means over samples."""
+        return {name: float(value) for name, value in means.items()}
+
+    def collectors(self) -> dict[str, Any]:
+        """Fresh torchmetrics objects, for measures that are no mean over samples."""
+        return {}
+
+    def targets(self, y: Tensor, what: str) -> Tensor:
+        """The targets in the type that the loss takes; DataError if they do not fit the task."""
+        return finite(y, what) if y.is_floating_point() else y.to(torch.int64)
+
+    def outputs(self, y: Tensor) -> int:
+        """How many outputs a model needs for these targets."""
+        return 1 if y.ndim == 1 else int(y.shape[-1])
+
+    def check_output(self, output: Any, target: Tensor, outputs: int) -> None:
+        """Refuse a model whose output for these samples the loss cannot take."""
+        try:
+            losses = self.losses(output, target)
+        except ConfigError:
+            raise
+        except Exception as error:  # whatever the loss raises, the two do not fit
+            reason = str(error).strip().partition("\n")[0]
+            raise ConfigError(f"{name_of(self)} cannot take the model's output {shape_of(output)}: {reason}") from error
+        per_sample(losses, len(target), "loss")
+
+
+def score_of(task: Task) -> Score:
+    return Score(task.score, task.higher_is_better)
+
+
+def name_of(task: Task) -> str:
+    """What messages call a task."""
+    return type(task).__name__
+
+
+def shape_of(output: Any) -> str:
+    return f"of shape {tuple(output.shape)}" if isinstance(output, Tensor) else f"({type(output).__name__})"
+
+
+def per_sample(values: Any, samples: int, what: str) -> Tensor:
+    """Refuse a loss or measure that is not one number per sample."""
+    if not isinstance(values, Tensor) or values.shape[:1] != (samples,) or values.numel() != samples:
+        found = f"shape {tuple(values.shape)}" if isinstance(values, Tensor) else f"a {type(values).__name__}"
+        raise ConfigError(
+            f"the {what} must be one number per sample, shape ({samples},) for {samples} samples, not {found}: "
+            "use reduction='none' and average over all other dimensions"
+        )
+    return values.reshape(samples)
+
+
+def finite(y: Tensor, what: str) -> Tensor:
+    """Targets as 32-bit floats; DataError where one is NaN or Inf."""
+    good = torch.isfinite(y)
+    if not good.all():
+        where = int((~good.flatten(1) if y.ndim > 1 else ~good.unsqueeze(1)).any(dim=1).nonzero()[0])
+        raise DataError(f"the {what} target of sample {where} is NaN or Inf: leave such samples out")
+    return y.to(torch.float32)
+
+
+def class_numbers(y: Tensor, what: str) -> Tensor:
+    """Targets as class numbers from 0; DataError where they are none."""
+    if y.is_floating_point() or y.is_complex():
+        raise DataError(
+            f"{what} labels must be whole numbers, the class of each sample, not {y.dtype}: "
+            "for numbers to be predicted use task=feddc.Regression()"
+        )
+    if y.numel() and y.min() < 0:
+        raise DataError(f"{what} labels must be 0 or more, but one is {int(y.min())}")
+    return y.to(torch.int64)
+
+
+def alongside(output: Tensor, target: Tensor) -> Tensor:
+    """The output in the target's shape, where they differ by a last dimension of one."""
+    if output.ndim == target.ndim + 1 and output.shape[-1] == 1:
+        return output.squeeze(-1)
+    if target.ndim == output.ndim + 1 and target.shape[-1] == 1:
+        return output.unsqueeze(-1)
+    return output
+
+
+def same_shape(task: Task, output: Any, target: Tensor) -> None:
+    """Refuse a model that has not one output for each number of a target."""
+    if not isinstance(output, Tensor) or alongside(output, target).shape != target.shape:
+        wanted = tuple(target.shape)
+        raise ConfigError(f"{name_of(task)} needs an output of shape {wanted}, but the model's is {shape_of(output)}")
+
+
+def mean_of_rest(values: Tensor) -> Tensor:
+    """(B, …) → (B,)."""
+    return values.flatten(1).mean(dim=1) if values.ndim > 1 else values
+
+
+def divided(part: Tensor, whole: Tensor) -> float:
+    """A ratio, NaN where there is nothing to divide by."""
+    return float(part) / float(whole) if float(whole) else math.nan

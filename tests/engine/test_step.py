@@ -1,0 +1,118 @@
+"""The local step against the same arithmetic written with autograd and torch.optim, for every hook of a correction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import feddc
+from feddc.engine.local import local_sgd
+from feddc.models import FlatModel
+from feddc.types import Correction
+
+P = 6 * 8 + 8 + 8 * 3 + 3
+
+
+def random(seed: int, size: float = 1.0) -> Tensor:
+    return size * torch.randn(P, generator=torch.Generator().manual_seed(seed))
+
+
+CORRECTIONS = {
+    "none": Correction(),
+    "scale": Correction(random(1), prox=0.2, decay=0.3, scale=0.4),
+    "start": Correction(start=random(2, 0.1)),
+    "ahead": Correction(random(1), prox=0.2, decay=0.3, ahead=random(3, 0.1)),
+    "all": Correction(random(1), prox=0.2, decay=0.3, scale=0.4, start=random(2, 0.1), ahead=random(3, 0.1)),
+}
+
+
+def by_hand(
+    module: nn.Module, batches: list[tuple[Tensor, Tensor]], how: Correction, training: feddc.LocalTraining
+) -> Tensor:
+    """Double precision, one operation after the other, in the order in which the documentation has them."""
+    module = module.double()
+    theta = nn.utils.parameters_to_vector(module.parameters()).detach()
+    linear, start, ahead = (torch.zeros(P) if each is None else each for each in (how.linear, how.start, how.ahead))
+    theta, velocity = theta + start, torch.zeros(P, dtype=torch.float64)
+
+    def gradient(at: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        nn.utils.vector_to_parameters(at, module.parameters())
+        loss = nn.functional.cross_entropy(module(x.double()), y)
+        return nn.utils.parameters_to_vector(torch.autograd.grad(loss, list(module.parameters()))).detach()
+
+    for x, y in batches:
+        at = theta + ahead
+        if training.sam:
+            uphill = gradient(at, x, y)
+            at = at + training.sam * uphill / uphill.norm()
+        g = how.scale * gradient(at, x, y) + linear + how.prox * theta
+        if training.clip_norm is not None and g.norm() > training.clip_norm:
+            g = g * training.clip_norm / g.norm()
+        velocity = training.momentum * velocity + g + (training.weight_decay + how.decay) * theta
+        theta = theta - training.lr * velocity
+    return theta
+
+
+@pytest.mark.parametrize("dense", [True, False], ids=["dense", "autograd"])
+@pytest.mark.parametrize("name", CORRECTIONS)
+@pytest.mark.parametrize("options", [{}, {"sam": 0.3}, {"momentum": 0.9}, {"momentum": 0.5, "sam": 0.1}], ids=str)
+@pytest.mark.parametrize("clip", [None, 0.5])
+def test_a_step_is_what_the_equations_say(
+    name: str, options: dict[str, float], clip: float | None, dense: bool, model: nn.Module
+) -> None:
+    layers = list(model) if dense else [*model, nn.Identity()]  # type: ignore[call-overload]
+    module = nn.Sequential(*layers)
+    training = feddc.LocalTraining(lr=0.1, weight_decay=0.01, clip_norm=clip, **options)  # type: ignore[arg-type]
+    generator = torch.Generator().manual_seed(5)
+    batches = [(torch.randn(7, 6, generator=generator), torch.arange(7) % 3) for _ in range(4)]
+    flat = FlatModel(module)
+    local_sgd(flat, batches, CORRECTIONS[name], training, training.lr)
+    wanted = by_hand(module, batches, CORRECTIONS[name], training)
+    torch.testing.assert_close(flat.params, wanted.float(), rtol=1e-4, atol=1e-5)
+
+
+def test_momentum_is_that_of_torch(model: nn.Module) -> None:
+    training = feddc.LocalTraining(lr=0.1, weight_decay=0.1, clip_norm=None, momentum=0.9)
+    batches = [(torch.randn(7, 6, generator=torch.Generator().manual_seed(i)), torch.arange(7) % 3) for i in range(4)]
+    flat = FlatModel(model)
+    local_sgd(flat, batches, Correction(), training, training.lr)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=0.1, momentum=0.9)
+    for x, y in batches:
+        optimiser.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimiser.step()
+    torch.testing.assert_close(flat.params, nn.utils.parameters_to_vector(model.parameters()).detach())
+
+
+def test_reach_counts_how_often_a_gradient_moves_the_model() -> None:
+    """A constant gradient g: Δ = −η · reach · g."""
+    for momentum in (0.0, 0.5, 0.9):
+        moved, velocity = 0.0, 0.0
+        for _ in range(6):
+            velocity = momentum * velocity + 1.0
+            moved += velocity
+        local = feddc.LocalResult(
+            delta=torch.zeros(1, 1),
+            steps=torch.tensor([[6.0]]),
+            nominal=6,
+            lr=1.0,
+            rate=1.0,
+            round=1,
+            momentum=momentum,
+        )
+        assert float(local.reach) == pytest.approx(moved)
+
+
+BAD: list[tuple[Callable[[], object], str]] = [
+    (lambda: feddc.LocalTraining(sam=-1), "sam must be at least 0, not -1"),
+    (lambda: feddc.LocalTraining(momentum=1.0), "momentum must be below 1, not 1.0"),
+]
+
+
+@pytest.mark.parametrize(("bad", "sentence"), BAD)
+def test_bad_values_get_a_sentence(bad: Callable[[], object], sentence: str) -> None:
+    with pytest.raises(feddc.ConfigError, match=sentence):
+        bad()

@@ -1,0 +1,125 @@
+"""The first screen claims nothing that the runs do not show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from feddc.report.headline import Headline, headline
+from feddc.report.lines import arrange
+from feddc.report.runs import collect
+from tests.report.runs import reaching, write_comparison, write_run, write_seeds
+
+
+def of(path: Path) -> Headline:
+    [setting] = arrange(collect([path]))
+    return headline(setting)
+
+
+def everything(found: Headline) -> str:
+    return " ".join([found.sentence, found.cost, *(f"{c.question} {c.answer} {c.who} {c.note}" for c in found.cards)])
+
+
+def test_a_run_under_way_is_not_judged(tmp_path: Path) -> None:
+    """It said "fedavg does not reach 95 % in 300 rounds" after 12 of 300 rounds."""
+    write_run(tmp_path / "a", method="fedavg", rounds=300, scores=[0.5] * 12, done=12)
+    found = of(tmp_path)
+    assert found.sentence == "No claim yet: 0 of 1 runs finished; the one furthest back has run 12 of 300 rounds."
+    assert found.cards == ()
+    write_run(tmp_path / "b", method="feddc", scores=reaching(4, 12))
+    assert of(tmp_path).sentence.startswith("No claim yet: 1 of 2 runs finished")
+
+
+def test_what_has_finished_is_compared_while_the_rest_runs(tmp_path: Path) -> None:
+    write_seeds(tmp_path, "feddc", [reaching(n, 30) for n in (5, 6, 5)])
+    write_seeds(tmp_path, "fedavg", [reaching(n, 30) for n in (15, 17, 16)])
+    write_run(tmp_path / "x", method="scaffold", scores=[0.95] * 3, rounds=30, done=3)
+    found = everything(of(tmp_path))
+    assert found.startswith("Of the methods that have finished: FedDC reaches 90 % in the fewest rounds: 5.3 ± 0.6,")
+    assert "SCAFFOLD" not in found
+
+
+def test_a_method_that_gets_there_with_some_seeds_gets_there_with_some_seeds(tmp_path: Path) -> None:
+    """It said that such a method "does not get there", and gave a bound of 34 / 12.67."""
+    write_seeds(tmp_path, "fedavg", [reaching(n, 34) for n in (27, 99, 99)])
+    write_seeds(tmp_path, "feddc", [reaching(n, 34) for n in (12, 13, 13)])
+    found = of(tmp_path)
+    assert found.sentence.startswith(
+        "FedDC reaches 90 % in the fewest rounds: 12.7 ± 0.6, at least 19.7 fewer than FedAvg, "
+        "which gets there with 1 of 3 seeds (95 % interval "
+    )
+    assert "does not" not in everything(found)
+
+
+def test_a_difference_within_the_noise_is_none(tmp_path: Path) -> None:
+    """It crowned a winner by 0.09 points with p = 0.42, and counted "1× fewer rounds"."""
+    write_seeds(tmp_path, "fedavg", [[0.8, 0.9100], [0.8, 0.9150], [0.8, 0.9120]], target=0.99)
+    write_seeds(tmp_path, "feddc", [[0.8, 0.9130], [0.8, 0.9140], [0.8, 0.9127]], target=0.99)
+    found = of(tmp_path)
+    assert found.sentence == "No difference in best accuracy is shown with these 3 seeds. No run reaches 99 %."
+    [card] = found.cards
+    assert (card.who, card.note) == ("FedDC and FedAvg", "no difference shown with these 3 seeds")
+    write_seeds(tmp_path / "r", "fedavg", [reaching(n, 30) for n in (10, 11, 12)])
+    write_seeds(tmp_path / "r", "feddc", [reaching(n, 30) for n in (11, 11, 11)])
+    assert "No difference in rounds to 90 % is shown with these 3 seeds." in everything(of(tmp_path / "r"))
+    assert "1×" not in everything(of(tmp_path / "r"))
+
+
+def test_ties_are_ties(tmp_path: Path) -> None:
+    """Of a three-way tie it named one."""
+    for method in ("fedavg", "scaffold", "feddc"):
+        write_seeds(tmp_path / "one", method, [reaching(7, 10)])
+    found = of(tmp_path / "one")
+    assert found.sentence == "One seed: no claim. Rounds to 90 %: FedAvg 7, SCAFFOLD 7, FedDC 7."
+    assert found.cards[0].who == "FedAvg, SCAFFOLD and FedDC"
+    for method in ("scaffold", "feddc"):
+        write_seeds(tmp_path / "two", method, [reaching(n, 30) for n in (7, 8, 7)])
+    write_seeds(tmp_path / "two", "fedavg", [reaching(n, 30) for n in (20, 22, 20)])
+    assert of(tmp_path / "two").sentence.startswith(
+        "SCAFFOLD and FedDC reach 90 % in the fewest rounds; no difference between them is shown with these 3 seeds. "
+        "SCAFFOLD: 7.3 ± 0.6, 13.3 fewer than FedAvg ("
+    )
+
+
+def test_one_seed_makes_no_claim(tmp_path: Path) -> None:
+    found = of(write_comparison(tmp_path / "c", rounds=40))
+    assert found.sentence == "One seed: no claim. Rounds to 90 %: FedDC 11, FedAvg 27."
+    assert {card.note for card in found.cards} == {"one seed: no claim"}
+    alone = of(write_run(tmp_path / "r"))
+    assert alone.sentence == "FedDC: best accuracy 96.24 %, rounds to 90 %: 11 (one seed)."
+
+
+def test_no_seconds_on_the_first_screen(tmp_path: Path) -> None:
+    """It said "takes 3.3× its time" from the noise of a clock."""
+    found = of(write_comparison(tmp_path / "c", rounds=40))
+    assert found.cost == "A round of FedDC moves 2.0× the bytes of FedAvg."
+    assert [card.question for card in found.cards] == ["Best accuracy", "Rounds to 90 %", "Moved to 90 %"]
+    assert " s " not in everything(found)
+
+
+def test_bytes_have_a_unit_that_fits(tmp_path: Path) -> None:
+    """The terminal said "MB to 95 %: 0.0"."""
+    write_seeds(tmp_path, "feddc", [reaching(2, 10)])
+    assert of(tmp_path).cards[2].answer.endswith(("kB", "bytes"))
+
+
+def test_a_diverged_method_is_not_judged(tmp_path: Path) -> None:
+    write_seeds(tmp_path, "feddc", [reaching(3, 30)], status="diverged")
+    assert of(tmp_path).sentence == "No claim: every method has a run that diverged."
+    write_seeds(tmp_path, "fedavg", [reaching(9, 30)])
+    assert "FedDC" not in everything(of(tmp_path))
+
+
+def test_a_lower_score_may_be_the_better_one(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    from feddc.report.measure import Measure
+
+    write_seeds(tmp_path, "fedavg", [[0.5, 0.40, 0.40, 0.40], [0.5, 0.42, 0.4, 0.4], [0.5, 0.41, 0.4, 0.4]], target=0.3)
+    write_seeds(tmp_path, "feddc", [[0.25, 0.3, 0.3, 0.4], [0.26, 0.3, 0.3, 0.4], [0.24, 0.3, 0.3, 0.4]], target=0.3)
+    loss = Measure("error", higher=False, share=False)
+    [setting] = arrange([replace(run, measure=loss) for run in collect([tmp_path])])
+    assert (
+        "FedDC reaches 0.3 in the fewest rounds: 1.0 ± 0.0, at least 4 fewer than FedAvg" in headline(setting).sentence
+    )
+    assert headline(setting).cards[0].answer == "0.2500 ± 0.0100"
+    assert "below FedAvg" in headline(setting).cards[0].note

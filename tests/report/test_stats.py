@@ -1,0 +1,67 @@
+"""What seeds allow to say: the numbers are scipy's, and too few seeds say nothing."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from scipy import stats
+
+from feddc.report.stats import paired, spread
+from feddc.report.units import amount, bound, clock, sparkline
+
+
+def test_paired_differences_are_those_of_the_t_test() -> None:
+    one, other = {0: 0.91, 1: 0.94, 2: 0.93, 7: 0.5}, {0: 0.90, 1: 0.91, 2: 0.92, 9: 0.1}
+    found = paired(one, other)
+    wanted = stats.ttest_rel([0.91, 0.94, 0.93], [0.90, 0.91, 0.92])
+    low, high = wanted.confidence_interval(0.95)
+    assert found is not None
+    assert (found.p, found.low, found.high) == pytest.approx((wanted.pvalue, low, high))
+    assert found.difference == pytest.approx(0.05 / 3)
+    assert (found.seeds, found.significant) == (3, False)  # p is 0.13
+
+
+def test_one_seed_says_nothing() -> None:
+    assert paired({0: 1.0}, {0: 2.0}) is None
+    assert paired({0: 1.0, 1: 2.0}, {0: 2.0, 3: 2.0}) is None
+
+
+def test_equal_differences_do_not_make_certainty() -> None:
+    found = paired({0: 1.0, 1: 2.0}, {0: 0.5, 1: 1.5})
+    assert found is not None
+    assert not found.significant
+    assert found.high == math.inf
+    rounds = paired({0: 26, 1: 27}, {0: 21, 1: 22}, step=1)  # 5 and 5: known to a round only
+    assert rounds is not None
+    assert not rounds.significant
+    many = paired(dict.fromkeys(range(5), 26), dict.fromkeys(range(5), 11), step=1)
+    assert many is not None
+    assert many.significant
+
+
+def test_spread() -> None:
+    assert spread([3.0], 1) == "3.0"
+    assert spread([1.0, 3.0], 1) == "2.0 ± 1.4"
+
+
+def test_units() -> None:
+    assert amount(38_000) == "38.0 kB"  # and never 0.0 MB
+    assert amount(1e6, 3e6) == "2.00 ± 1.41 MB"
+    assert amount(0) == "0 bytes"
+    assert clock(0.5) == "0.500 s"
+    assert clock(90, 150) == "2.00 ± 0.71 min"
+
+
+def test_bounds_stay_true_when_they_are_rounded() -> None:
+    assert bound(2.4999, above=True) == "2.49"
+    assert bound(2.4901, above=False) == "2.5"
+    assert bound(95 / 38, above=True) == "2.5"
+
+
+def test_sparkline_is_of_bounded_length_and_monotone() -> None:
+    line = sparkline([i / 100 for i in range(100)], 0.0)
+    assert len(line) == 16
+    assert list(line) == sorted(line)
+    assert (line[0], line[-1]) == ("▁", "█")
+    assert sparkline([], 0.0) == ""

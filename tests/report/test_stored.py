@@ -1,0 +1,94 @@
+"""Results in small files, and the pages made from them: measured beside published, with an honest mark for the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import feddc
+from feddc.engine import Record
+from feddc.paper.studies import Selection, select
+from feddc.report import pages, stored
+from feddc.report.lines import arrange
+from feddc.report.runs import Run, not_run, of_records
+from feddc.report.tables import overview
+from feddc.study.cells import Cell
+
+
+def run(cell: Cell, *accuracies: float) -> Run:
+    records = [Record(i + 1, {"accuracy": a}, (), 600_000, 400_000, 0.5) for i, a in enumerate(accuracies)]
+    return of_records(cell.config, records, "finished")
+
+
+@pytest.fixture
+def cells() -> list[Cell]:
+    return select("rounds", Selection(["mnist"], ["iid", "d2"], None, ["0.15"], ["fedavg", "feddc"], seeds=(0, 1)))
+
+
+def place(cells: list[Cell], row: str, column: str, seed: int) -> Cell:
+    return next(c for c in cells if (c.row, c.column, c.config.seed) == (row, column, seed))
+
+
+def tables(cells: list[Cell], runs: dict[str, Run]) -> dict[str, dict[str, list[str]]]:
+    settings = arrange([runs.get(cell.key) or not_run(cell.config) for cell in cells])
+    return {
+        table.title.partition(":")[0]: {label: [entry.text for entry in entries] for label, entries in table.rows}
+        for table in overview(settings)
+    }
+
+
+def test_rounds_speedups_and_bytes_beside_the_published(cells: list[Cell]) -> None:
+    one, two, base = place(cells, "feddc", "iid", 0), place(cells, "feddc", "iid", 1), place(cells, "fedavg", "iid", 0)
+    found = tables(
+        cells,
+        {one.key: run(one, 0.5, 0.97, 0.99), two.key: run(two, 0.97, 0.98), base.key: run(base, 0.5, 0.6, 0.7, 0.97)},
+    )
+    assert found["Rounds to 98 %"] == {
+        "FedAvg": [">4 | 158", "not run | >600"],
+        "FedDC": ["2.5 ± 0.7 | 46", "not run | 62"],
+    }
+    assert found["Rounds to 96 %"]["FedDC"][0].startswith("1.5 ± 0.7 | ")
+    assert found["Speed-up over FedAvg, 96 %"]["FedDC"] == ["2.00×", "not run"]  # over the seed that both have
+    assert found["Moved to 98 %"] == {"FedAvg": ["not reached", "not run"], "FedDC": ["2.50 ± 0.71 MB", "not run"]}
+
+
+def test_best_accuracy_beside_the_published() -> None:
+    cells = select("accuracy", Selection(["mnist"], ["iid"], None, ["1"], ["feddc", "feddyn"]))
+    found = tables(cells, {cells[0].key: run(cells[0], 0.5, 0.9812, 0.97)})
+    assert found["Best accuracy (%)"] == {"FedDyn": ["98.12 | 98.51"], "FedDC": ["not run | 98.45"]}
+
+
+def test_results_survive_a_file(tmp_path: Path, cells: list[Cell]) -> None:
+    file = tmp_path / "r.json"
+    one, two = place(cells, "feddc", "iid", 0), place(cells, "fedavg", "iid", 0)
+    stored.save(file, {one.key: run(one, 0.5, 0.97)})
+    stored.save(file, {two.key: run(two, 0.25)})  # added, not replaced
+    back = stored.load(file)
+    assert set(back) == {one.key, two.key}
+    assert back[one.key].config == one.config
+    assert back[one.key].scores == [0.5, 0.97]
+    assert [point.moved for point in back[one.key].points] == [1_000_000, 2_000_000]
+    before = file.read_text()
+    stored.save(file, back)
+    assert file.read_text() == before  # what came out of the file is not written again, with less than it had
+    shown = [back.get(cell.key) or not_run(cell.config) for cell in cells]
+    text = pages.page(tmp_path, "rounds-mnist", shown, "feddc reproduce").read_text()
+    assert "not run" in text
+    assert ">1 / 158" in text
+    assert "printed as 98.00" in text  # the note on a misprint
+    assert len(list(tmp_path.glob("*.png"))) == 1
+
+
+def test_the_results_of_the_documentation_can_be_read() -> None:
+    files = sorted((Path(__file__).parents[2] / "docs" / "results").glob("*.json"))
+    assert files
+    for file in files:
+        assert all(run.scores for run in stored.load(file).values())
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", "", '{"a": {}}', '{"a": {"config": {"speed": 1}}}'])
+def test_a_foreign_results_file_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "r.json").write_text(text)
+    with pytest.raises(feddc.RunError, match="not a file of results"):
+        stored.load(tmp_path / "r.json")
