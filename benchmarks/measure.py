@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 import feddc
+from feddc.data.federation import Block
 from feddc.engine.evaluation import Evaluation
 from feddc.engine.executors import Executor, Parts, Workers
 from feddc.engine.local import Start, plan
@@ -74,11 +75,11 @@ class Timed:
                 # Workers go on while the part is worked on: training lasts until the last one is there.
                 began = there if isinstance(self.executor, Workers) else time.perf_counter()
 
-    def evaluate(self, start: Start) -> Evaluation | None:
+    def measure(self, start: Start, blocks: Sequence[Block]) -> list[Evaluation]:
         began = time.perf_counter()
-        evaluation = self.executor.evaluate(start)
+        found = self.executor.measure(start, blocks)
         self.evaluation += time.perf_counter() - began
-        return evaluation
+        return found
 
     def close(self) -> None:
         self.executor.close()

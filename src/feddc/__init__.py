@@ -20,7 +20,18 @@ if TYPE_CHECKING:
     from .algorithms.scaffold import Scaffold
     from .algorithms.server import SGD, Adagrad, Adam, Yogi
     from .data import Federation, load
-    from .engine import Callback, Drift, LocalTraining, Record, Rejected, Result, Simulation, simulate, train
+    from .engine import (
+        Callback,
+        ClientScores,
+        Drift,
+        LocalTraining,
+        Record,
+        Rejected,
+        Result,
+        Simulation,
+        simulate,
+        train,
+    )
     from .errors import (
         ConfigError,
         DataError,
@@ -46,7 +57,18 @@ _HOMES = {
     "algorithms.scaffold": ["Scaffold"],
     "algorithms.server": ["SGD", "Adagrad", "Adam", "Yogi"],
     "data": ["Federation", "load"],
-    "engine": ["Callback", "Drift", "LocalTraining", "Record", "Rejected", "Result", "Simulation", "simulate", "train"],
+    "engine": [
+        "Callback",
+        "ClientScores",
+        "Drift",
+        "LocalTraining",
+        "Record",
+        "Rejected",
+        "Result",
+        "Simulation",
+        "simulate",
+        "train",
+    ],
     "errors": [
         "ConfigError",
         "DataError",
@@ -78,6 +100,7 @@ __all__ = [
     "Adam",
     "Callback",
     "Classification",
+    "ClientScores",
     "Cohort",
     "ConfigError",
     "Correction",

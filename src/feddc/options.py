@@ -27,6 +27,7 @@ seed     they are repetitions of one experiment
 run      they have the same result: the option only says how it is computed, watched or judged
 """
 Precision: TypeAlias = Literal["float32", "bf16"]
+Evaluate: TypeAlias = Literal["server", "clients", "both"]
 OnBadUpdate: TypeAlias = Literal["reject", "stop"]
 
 
@@ -126,6 +127,8 @@ class Options(Sampling, Compute, Trust):
 
     seed: int = option(0, "seed of split, initial model, cohorts and batches", "seed")
     evaluate_every: int = option(1, "rounds between evaluations", "records")
+    evaluate: Evaluate = option("both", "where: on the server's test set, on what clients hold out, or both", "records")
+    personal: bool = option(False, "also score each client's own model after its local training", "records")
     diagnostics: bool = option(True, "measure the clients' drift in every round", "run")
     on_bad_update: OnBadUpdate = option("stop", "an update that is NaN, Inf or absurd: stop the run, or reject it")
 
@@ -133,6 +136,8 @@ class Options(Sampling, Compute, Trust):
         super().__post_init__()
         check_count("seed", self.seed, 0)
         check_count("evaluate_every", self.evaluate_every)
+        where = typing.get_args(Evaluate)
+        check(self.evaluate in where, f"evaluate must be one of {', '.join(where)}, not {self.evaluate!r}")
         known = typing.get_args(OnBadUpdate)
         check(
             self.on_bad_update in known, f"on_bad_update must be one of {', '.join(known)}, not {self.on_bad_update!r}"
@@ -157,6 +162,8 @@ class Keywords(TypedDict, total=False):
     ray_address: str | None
     seed: int
     evaluate_every: int
+    evaluate: Evaluate
+    personal: bool
     diagnostics: bool
     on_bad_update: OnBadUpdate
 

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 import feddc
+from feddc.engine.evaluation import Evaluation
 from feddc.engine.executors import Executor, InProcess, Vectorised, Workers, choose
 from feddc.engine.local import Job, Start
 from feddc.models import FlatModel
@@ -50,6 +51,11 @@ def with_buffers_and_noise() -> nn.Module:
 
 def job(module: nn.Module, sizes: list[int] = SIZES, steps: int | None = None, **training: object) -> Job:
     return Job(module, federation(sizes), feddc.LocalTraining(epochs=2, batch_size=6, **training), 5, steps)  # type: ignore[arg-type]
+
+
+def measured(executor: Executor, begin: Start) -> list[Evaluation]:
+    job: Job = executor.job  # type: ignore[attr-defined]
+    return executor.measure(begin, job.federation.blocks("test"))
 
 
 def start(module: nn.Module, round: int = 3) -> Start:
@@ -141,15 +147,15 @@ def test_a_round_left_half_way_does_not_spoil_the_next(workers: Workers, monkeyp
 
 def test_workers_evaluate_to_the_same_bits(workers: Workers) -> None:
     begin = start(workers.job.module)
-    assert workers.evaluate(begin) == InProcess(workers.job).evaluate(begin)
+    assert measured(workers, begin) == measured(InProcess(workers.job), begin)
 
 
 def test_workers_can_be_closed_twice_and_used_again(workers: Workers) -> None:
     begin = start(workers.job.module)
-    before = workers.evaluate(begin)
+    before = measured(workers, begin)
     workers.close()
     workers.close()
-    assert workers.evaluate(begin) == before
+    assert measured(workers, begin) == before
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -178,7 +184,7 @@ def test_a_round_in_many_parts_and_chunks_is_the_in_process_one(count: int, monk
 def test_without_a_test_set_there_is_no_evaluation() -> None:
     bare = feddc.Federation.from_arrays(np.ones((4, 2)), np.arange(4) % 2, sizes=[2, 2])
     module = nn.Linear(2, 2)
-    assert InProcess(Job(module, bare, feddc.LocalTraining(), 0, None)).evaluate(start(module)) is None
+    assert measured(InProcess(Job(module, bare, feddc.LocalTraining(), 0, None)), start(module)) == []
 
 
 @pytest.mark.parametrize("algorithm", METHODS, ids=lambda each: type(each).__name__)

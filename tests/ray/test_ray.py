@@ -69,7 +69,8 @@ def test_both_nodes_are_used(spread: RayExecutor) -> None:
 
 def test_ray_evaluates_to_the_same_bits(spread: RayExecutor) -> None:
     begin = start(spread.job.module)
-    assert spread.evaluate(begin) == InProcess(spread.job).evaluate(begin)
+    blocks = spread.job.federation.blocks("test")
+    assert spread.measure(begin, blocks) == InProcess(spread.job).measure(begin, blocks)
 
 
 def test_the_chunk_of_a_lost_actor_is_done_again(spread: RayExecutor) -> None:
@@ -112,7 +113,7 @@ def test_a_simulation_on_a_cluster(free: str) -> None:
     assert [(r.accuracy, r.loss, r.participants) for r in found] == [
         (r.accuracy, r.loss, r.participants) for r in expected
     ]
-    assert other.evaluate() == expected[-1].metrics  # after the end it starts actors again
+    assert other.evaluate().metrics == expected[-1].metrics  # after the end it starts actors again
     other.executor.close()
     other.executor.close()
 

@@ -85,6 +85,9 @@ class Display:
             shown = "" if record.value is None else f"{score.name} {score.text(record.value):>7}  "
             shown += "" if record.value is None else f"best {score.text(score.best(seen)):>7}  "
             shown += "" if record.loss is None or score.name == "loss" else f"loss {record.loss:.3f}  "
+            if record.clients is not None:
+                spread = f"sd {score.text(record.clients.std)}, worst tenth {score.text(record.clients.worst)}"
+                shown += f"clients {score.text(record.clients.mean)}, {spread}  "
             shown += "" if record.epsilon is None else f"ε {record.epsilon:.2f}  "
             rate = (record.round - skipped) / max(now - run_began, 1e-9)
             note = f"{shown}{rate:.1f} rounds/s  {clock(left)} left"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, overload
+from typing import Any, Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import DataError, check
+from ..errors import DataError, check, check_number
 from ..tasks import Classification, Task, as_task
 from .inputs import Inputs, cut, each, shapes, take, tensors
 from .partition import Indices, check_indices, split_indices, strata
@@ -43,6 +43,21 @@ class Clients(Sequence[Tensor]):
         return self.rows[stop - size : stop]
 
 
+EVALUATION_BLOCK = 1000
+ROWS = ("clients", "sizes", "held", "held.sizes", "validation")
+"""Those of ``named_tensors`` that say who holds what."""
+Of: TypeAlias = Literal["test", "validation", "client"]
+
+
+class Block(NamedTuple):
+    """Samples start to stop of the test set, of the validation set, or of what a client holds out."""
+
+    of: Of
+    start: int
+    stop: int
+    client: int = 0
+
+
 @dataclass(frozen=True)
 class Federation:
     """Clients with their samples. Make one with ``from_arrays``, ``from_dataset`` or ``feddc.load``.
@@ -62,6 +77,10 @@ class Federation:
     name: str = "arrays"
     augment: Augment | None = None
     task: Task = Classification()
+    held: Sequence[Tensor] | None = None
+    """The rows that each client keeps for judging the model and never trains on; None without any."""
+    validation: Tensor | None = None
+    """The rows that are set aside for choosing hyper-parameters; None without any."""
 
     @classmethod
     def from_arrays(
@@ -78,13 +97,16 @@ class Federation:
         name: str = "arrays",
         task: Task = Classification(),
         augment: Augment | None = None,
+        holdout: float | Sequence[Any] = 0.0,
+        validation: float = 0.0,
     ) -> Federation:
         """A federation from arrays or tensors.
 
         Say who holds what in one of three ways: ``sizes`` (consecutive runs of samples), ``clients=[index arrays]``,
         or a number of ``clients`` and a ``split`` such as ``"dirichlet:0.3"``. ``y`` holds class numbers from 0, or
         what ``task`` takes. The numbers in ``x`` are taken as they are: scale images to about 0..1 yourself.
-        ``augment`` changes a batch of training samples at random, with the generator that it is given.
+        ``augment`` changes a batch of training samples at random, with the generator that it is given. ``holdout`` and
+        ``validation`` as in ``hold_out``; or ``holdout`` is a list of index arrays, one for each client.
         """
         task = as_task(task)
         train = _samples(x, y, "training", task)
@@ -106,7 +128,10 @@ class Federation:
             rows = Clients(np.concatenate(indices), np.array([len(found) for found in indices]))
         if held_out:
             _check_alike(held_out[0], train[0])
-        return cls(*train, rows, held_out, classes or found, name, augment, task)
+        whole = cls(*train, rows, held_out, classes or found, name, augment, task)
+        if isinstance(holdout, int | float):
+            return whole.hold_out(holdout, validation, seed=seed)
+        return whole._holding([_index_array(i, given) for i, given in enumerate(holdout)]).hold_out(0, validation)
 
     @classmethod
     def from_dataset(cls, dataset: Any, *, test: Any = None, **options: Any) -> Federation:
@@ -122,6 +147,39 @@ class Federation:
     def shape(self) -> tuple[int, ...]:
         """The shape of one sample."""
         return tuple(tensors(self.x)[0].shape[1:])
+
+    def hold_out(self, holdout: float = 0.0, validation: float = 0.0, *, seed: int = 0) -> Federation:
+        """Keep the share ``holdout`` of every client's samples for judging the model on that client's own data, and set
+        the share ``validation`` of every client's aside for choosing hyper-parameters. Neither is trained on.
+
+        A client keeps at least one sample of each kind that is asked for, if it has one to spare.
+        """
+        check_number("holdout", holdout, 0, 0.9)
+        check_number("validation", validation, 0, 0.9)
+        if not holdout and not validation:
+            return self
+        check(holdout + validation <= 0.9, "holdout and validation together must leave a tenth of the samples to train")
+        check(not holdout or self.held is None, "the clients hold samples out already: leave holdout out")
+        parts = [_divided(rows.numpy(), (holdout, validation), seed, i) for i, rows in enumerate(self.clients)]
+        train, held, aside = ([part[kind] for part in parts] for kind in range(3))
+        return replace(
+            self,
+            clients=_together(train),
+            held=_together(held) if holdout else self.held,
+            validation=torch.from_numpy(np.concatenate(aside)) if validation else self.validation,
+        )
+
+    def _holding(self, held: list[Indices]) -> Federation:
+        """With these rows held out, each by its client; they must not be among those that are trained on."""
+        if len(held) != len(self):
+            raise DataError(f"holdout has the indices of {len(held)} clients, but there are {len(self)}")
+        rows = np.concatenate(held)
+        if len(rows) and not 0 <= rows.min() <= rows.max() < len(self.y):
+            raise DataError(f"holdout has a sample outside 0..{len(self.y) - 1}")
+        twice = np.concatenate([rows, *(mine.numpy() for mine in self.clients)])
+        if len(np.unique(twice)) < len(twice):
+            raise DataError("holdout has a sample that is trained on or held out twice")
+        return replace(self, held=_together(held))
 
     def with_task(self, task: Task) -> Federation:
         """The same samples, with something else to be learned; DataError if the targets do not fit it."""
@@ -156,10 +214,27 @@ class Federation:
         """The first few training samples, whoever holds them: what a model is tried on."""
         return cut(self.x, slice(count)), self.y[:count]
 
-    def block(self, block: slice) -> Samples:
-        """Some of the test samples, as views."""
-        assert self.test is not None
-        return cut(self.test[0], block), self.test[1][block]
+    def block(self, block: Block) -> Samples:
+        """Some samples to evaluate on."""
+        part = slice(block.start, block.stop)
+        if block.of == "test":
+            assert self.test is not None
+            return cut(self.test[0], part), self.test[1][part]
+        rows = self.validation if block.of == "validation" else (self.held or ())[block.client]
+        assert rows is not None
+        rows = rows[part].to(self.y.device)
+        return take(self.x, rows), self.y.index_select(0, rows)
+
+    def blocks(self, of: Of, client: int = 0) -> list[Block]:
+        """The cut of what there is to evaluate on: every executor evaluates these blocks, and adds them up in order."""
+        if of == "test":
+            samples = self.test_samples
+        elif of == "validation":
+            samples = 0 if self.validation is None else len(self.validation)
+        else:
+            samples = 0 if self.held is None else len(self.held[client])
+        starts = range(0, samples, EVALUATION_BLOCK)
+        return [Block(of, start, min(start + EVALUATION_BLOCK, samples), client) for start in starts]
 
     def label_counts(self) -> Indices:
         """How many samples of each class each client holds, (clients, classes); where a target is no class, how many
@@ -180,13 +255,17 @@ class Federation:
         parts |= {"clients": rows, "sizes": torch.from_numpy(self.sizes)}
         if self.test is not None:
             parts |= {f"test.x.{i}": part for i, part in enumerate(tensors(self.test[0]))} | {"test.y": self.test[1]}
-        return parts
+        if self.held is not None:
+            parts |= {"held": torch.cat(list(self.held)), "held.sizes": torch.tensor([len(rows) for rows in self.held])}
+        return parts if self.validation is None else parts | {"validation": self.validation}
 
     def bare(self) -> Federation:
         """The federation without its samples."""
         x = each(lambda part: part[:0].clone(), self.x)
         test = None if self.test is None else (x, self.test[1][:0].clone())
-        return replace(self, x=x, y=self.y[:0].clone(), clients=(), test=test)
+        none = torch.empty(0, dtype=torch.int64)
+        held, validation = None if self.held is None else (), None if self.validation is None else none
+        return replace(self, x=x, y=self.y[:0].clone(), clients=(), test=test, held=held, validation=validation)
 
     def filled(self, parts: Mapping[str, Tensor]) -> Federation:
         """A bare federation with the samples that ``named_tensors`` gave."""
@@ -197,7 +276,25 @@ class Federation:
 
         clients = Clients(parts["clients"].numpy(), parts["sizes"].numpy())
         test = None if self.test is None else (inputs("test.x."), parts["test.y"])
-        return replace(self, x=inputs("x."), y=parts["y"], clients=clients, test=test)
+        held = None if self.held is None else Clients(parts["held"].numpy(), parts["held.sizes"].numpy())
+        validation = None if self.validation is None else parts["validation"]
+        return replace(self, x=inputs("x."), y=parts["y"], clients=clients, test=test, held=held, validation=validation)
+
+
+def _together(rows: Sequence[Indices]) -> Clients:
+    return Clients(np.concatenate(rows), np.array([len(each) for each in rows], dtype=np.int64))
+
+
+def _divided(rows: Indices, shares: tuple[float, float], seed: int, client: int) -> tuple[Indices, Indices, Indices]:
+    """One client's rows to train on, to hold out and to validate with, each in the order that they were in."""
+    order = np.random.default_rng([seed, 0x4E1D, client]).permutation(len(rows))
+    taken, counts = 0, []
+    for share in shares:
+        spare = len(rows) - taken - 1
+        counts.append(min(max(1, round(share * len(rows))), spare) if share else 0)
+        taken += counts[-1]
+    held, aside, train = np.split(order, np.cumsum(counts))
+    return rows[np.sort(train)], rows[np.sort(held)], rows[np.sort(aside)]
 
 
 def sample_weights(sizes: Indices) -> Tensor:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from ..options import LocalTraining
 from .callbacks import Callback
 from .drift import Drift
-from .records import Record, Rejected, Result, Site
+from .records import ClientScores, Record, Rejected, Result, Site
 from .simulation import Simulation, simulate, train
 
 __all__ = [
     "Callback",
+    "ClientScores",
     "Drift",
     "LocalTraining",
     "Record",

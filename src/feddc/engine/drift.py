@@ -88,13 +88,13 @@ class DriftMeter:
             return None
         assert self._directions is not None
         squared = float(torch.linalg.vector_norm(self._directions, dtype=torch.float64)) ** 2
-        return _short((squared - moved) / (moved * (moved - 1)))
+        return short_number((squared - moved) / (moved * (moved - 1)))
 
 
 def _numbers(parts: Sequence[Tensor]) -> tuple[float, ...]:
-    return tuple(_short(value) for part in parts for value in part.tolist())
+    return tuple(short_number(value) for part in parts for value in part.tolist())
 
 
-def _short(value: float) -> float:
+def short_number(value: float) -> float:
     """Six digits: enough to read, and records stay small."""
     return float(f"{value:.6g}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from ..tasks import Score
-from .drift import Drift
+from .drift import Drift, short_number
 from .growth import warning
 
 if TYPE_CHECKING:
@@ -44,6 +45,35 @@ class Site:
 
 
 @dataclass(frozen=True)
+class ClientScores:
+    """The score on every client's own held-out samples: who is served, and who is left behind."""
+
+    scores: tuple[float | None, ...]
+    """Of each client by number; None where it holds nothing out, or where the score is not defined on what it has."""
+    mean: float
+    """The plain mean over clients, whatever their size."""
+    std: float
+    worst: float
+    """The mean of the worst tenth of the clients, of at least one."""
+
+    @classmethod
+    def of(cls, scores: Sequence[float | None], score: Score) -> ClientScores | None:
+        """From each client's score; None where nobody has one."""
+        known = sorted((each for each in scores if each is not None), reverse=not score.higher_is_better)
+        if not known:
+            return None
+        mean = sum(known) / len(known)
+        spread = math.sqrt(sum((each - mean) ** 2 for each in known) / len(known))
+        last = known[: math.ceil(len(known) / 10)]
+        short = tuple(None if each is None else short_number(each) for each in scores)
+        return cls(short, mean, spread, sum(last) / len(last))
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> ClientScores:
+        return cls(**{**values, "scores": tuple(values["scores"])})
+
+
+@dataclass(frozen=True)
 class Record:
     """One round. ``metrics`` are the global model's on the test set, empty where it was not evaluated.
 
@@ -72,6 +102,12 @@ class Record:
     """What all rounds so far have cost of the privacy budget; None without noise."""
     score: Score = Score()
     """Which metric decides, and in which direction."""
+    clients: ClientScores | None = None
+    """The global model on every client's own held-out samples; None where it was not evaluated there."""
+    personal: ClientScores | None = None
+    """Each client's own model, after local training from the global one, on the same samples; None unless asked for."""
+    validation: Mapping[str, float] | None = None
+    """The metrics on the samples set aside for choosing hyper-parameters; None where there are none."""
 
     @property
     def accuracy(self) -> float | None:
@@ -103,6 +139,9 @@ class Record:
         fields["rejected"] = tuple(Rejected(**each) for each in fields.get("rejected", ()))
         fields["dropped"] = tuple(fields.get("dropped", ()))
         fields["sites"] = tuple(Site(**each) for each in fields.get("sites", ()))
+        for name in ("clients", "personal"):
+            found = fields.get(name)
+            fields[name] = None if found is None else ClientScores.from_json(found)
         return cls(**fields)
 
 

@@ -21,13 +21,15 @@ from ..errors import ConfigError, DivergedError, RunError, check, check_count
 from ..models import FlatModel, module_with
 from ..options import Keywords, LocalTraining, Precision, options_from
 from ..tasks import Task, score_of
+from ..types import Correction
 from .callbacks import Callback
 from .cohorts import Bernoulli, answering, make_cohorts
 from .drift import DriftMeter
-from .evaluation import metrics_of, output_of
+from .evaluation import output_of
 from .executors import Vectorised, choose
 from .executors.choose import find_device
 from .guarding import guard_of, poisoned
+from .judging import Judged, check_judges, judge, personal_scores
 from .local import Job, Start, own_loss, steps_column
 from .precision import check_precision
 from .records import Record, Result
@@ -73,6 +75,10 @@ def simulate(
     ("central:clip=1:noise=1.1", "distributed", "local"); ``epsilon`` and ``delta`` are a budget that noise is planned
     for and that no run exceeds: it ends before, and ``Record.epsilon`` is what was spent. ``secure="simulated"`` rounds
     updates as secure aggregation needs it. Whatever is done to an update, its client remembers what the server used.
+
+    ``evaluate`` is where: on the server's test set, on what each client holds out (``Federation.hold_out``), or both
+    where there are both. ``personal`` also scores each client's own model after its local training: it trains everyone
+    that holds samples out, at every evaluation.
 
     ``task`` is what is learned, where it is not what the federation says.
 
@@ -125,6 +131,7 @@ class Simulation:
         federation = federation if task is None else federation.with_task(task)
         check_fits(model, federation)
         self.score = score_of(federation.task)
+        check_judges(federation, self.options)
         self.algorithm, self.federation, self.rounds = algorithm, federation, rounds
         self.training = training or LocalTraining()
         if precision is not None:
@@ -199,15 +206,15 @@ class Simulation:
         down = done.bytes_down + len(dropped) * (nbytes(self.algorithm.broadcast(done.server)) + done.buffers.nbytes)
         last = self.round == self.rounds or not self.within_budget
         due = self.round % self.options.evaluate_every == 0 or last
-        metrics = self.evaluate() if due else {}
+        judged = self.evaluate() if due else Judged()
         self._between_rounds = True
         seconds = time.perf_counter() - began
         drift = None if meter is None else meter.result()
         moved = (done.bytes_up, down)
         answers = (done.rejected, tuple(dropped))
         epsilon = None if self.guard is None else self.guard.spent(self.round)
-        made = (self.round, metrics, done.accepted, *moved, seconds, *answers)
-        return Record(*made, drift=drift, epsilon=epsilon, score=self.score)
+        made = (self.round, judged.metrics, done.accepted, *moved, seconds, *answers)
+        return Record(*made, drift=drift, epsilon=epsilon, score=self.score, **judged.others())
 
     def state(self) -> dict[str, Tensor]:
         """Server and buffers as named tensors. With ``round`` and the rows of ``store`` it is all there is to keep."""
@@ -221,13 +228,21 @@ class Simulation:
         self.buffers = filled("buffers", self.buffers, tensors)
         self.round = round
 
-    def evaluate(self) -> dict[str, float]:
-        """What the task measures of the global model on the test set; nothing, if there is none."""
-        found = self.executor.evaluate(Start(self.round, self.server.model, self.buffers))
-        metrics = {} if found is None else metrics_of(found, self.federation.task)
-        if not math.isfinite(metrics.get("loss", 0.0)):
+    def evaluate(self) -> Judged:
+        """The global model on all that there is, and is wanted, to judge it by."""
+        start = Start(self.round, self.server.model, self.buffers)
+        judged = judge(self.executor, self.federation, start, self.options.evaluate)
+        if not math.isfinite(judged.metrics.get("loss", 0.0)):
             raise DivergedError(method_name(self.algorithm), self.round)
-        return metrics
+        if not self.options.personal:
+            return judged
+        own = personal_scores(self.executor, self.federation, self._initial, start, self._correct)
+        return judged._replace(personal=own)
+
+    def _correct(self, clients: Sequence[int]) -> Correction:
+        """The corrections of these clients if they trained from the present model."""
+        sent, rows = self.algorithm.broadcast(self.server), list(clients)
+        return self.algorithm.correct(sent, self.store.gather(clients), self.weights[rows])
 
     @property
     def arithmetic(self) -> str:

@@ -6,7 +6,7 @@ from torch import nn
 
 from ..data import Federation
 from ..engine import LocalTraining
-from ..engine.evaluation import metrics_of
+from ..engine.evaluation import metrics_of, total
 from ..engine.executors import InProcess
 from ..engine.local import Job, Start
 
@@ -22,7 +22,7 @@ class Judge:
 
     def measures(self, start: Start) -> Measures:
         """The measures of this model; empty where there is no test set."""
-        found = self._executor.evaluate(start)
-        if found is None or not found.samples:
+        found = total(self._executor.measure(start, self._executor.job.federation.blocks("test")))
+        if found is None:
             return {}
         return {"samples": found.samples, **metrics_of(found, self._executor.job.federation.task)}

@@ -70,7 +70,7 @@ class Shared:
 
     def federation(self, config: Config) -> Federation:
         """The federation of a configuration."""
-        key = (config.data, config.clients, config.split, config.seed)
+        key = (config.data, config.clients, config.split, config.seed, config.holdout, config.validation)
         if key != self._key or self._federation is None:
             self._federation, self._key = None, key  # let go of the old one before the new one is loaded
             self._federation = federation_of(config, self.data_dir)
@@ -120,7 +120,7 @@ def seconds_a_round(config: Config, shared: Shared) -> float:
         began = time.perf_counter()
         deque(simulation.executor.train([0], start, lambda _: Correction()), maxlen=0)
         trained = time.perf_counter()
-        simulation.executor.evaluate(start)
+        simulation.executor.measure(start, simulation.federation.blocks("test"))
         timings.append((trained - began, time.perf_counter() - trained))
     epoch, evaluation = timings[-1]
     work = epoch * config.epochs * simulation.cohorts.mean_size + evaluation / config.evaluate_every

@@ -28,6 +28,8 @@ class Config(LocalTraining, Options):
         None, "who holds what: iid, dirichlet:0.3, pathological:2, shards:2, any +unbalanced:0.3"
     )
     clients: int = option(20, "number of clients")
+    holdout: float = option(0.0, "share of every client's samples to judge the model on, never trained on")
+    validation: float = option(0.0, "share of every client's samples set aside for choosing hyper-parameters")
     model: str = option("fcn", "model and its options, such as fcn:200:200")
     rounds: int = option(100, "number of rounds")
     stop_at: float | None = option(None, "stop once this accuracy is reached", "records")

@@ -74,7 +74,8 @@ def prepare(config: Config, federation: Federation | None = None, data_dir: Path
 
 def federation_of(config: Config, data_dir: Path | None = None) -> Federation:
     """The federation that the configuration describes."""
-    return load(config.data, clients=config.clients, split=config.split, seed=config.seed, data_dir=data_dir)
+    whole = load(config.data, clients=config.clients, split=config.split, seed=config.seed, data_dir=data_dir)
+    return whole.hold_out(config.holdout, config.validation, seed=config.seed)
 
 
 def execute(

@@ -14,6 +14,10 @@ def scalars(record: Record) -> dict[str, float]:
     """The numbers of a round that a tracker draws; client by client numbers as means over the cohort."""
     found: dict[str, float | None] = {**record.metrics, "seconds": record.seconds}
     found["megabytes"] = (record.bytes_up + record.bytes_down) / 1e6
+    for kind, clients in (("clients", record.clients), ("personal", record.personal)):
+        if clients is not None:
+            found |= {f"{kind}/{name}": getattr(clients, name) for name in ("mean", "std", "worst")}
+    found |= {f"validation/{name}": value for name, value in (record.validation or {}).items()}
     if record.drift is not None:
         found["drift/cosine"] = record.drift.cosine
         for name in ("update", "drift", "gap"):

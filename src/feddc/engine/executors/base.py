@@ -8,13 +8,12 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import torch
 
-from ...data import Federation
+from ...data.federation import Block
 from ...models import Buffers, FlatModel
 from ...types import Correction, Rows
 from ..evaluation import Evaluation, evaluate
 from ..local import Job, Start
 
-EVALUATION_BLOCK = 1000
 CHUNK_BYTES = 96 * 2**20
 PART_BYTES = 2 * 2**20
 """After training, so many bytes of rows are worked on at a time: they stay in cache, and their memory is used again."""
@@ -42,8 +41,8 @@ class Executor(Protocol):
         """
         ...
 
-    def evaluate(self, start: Start) -> Evaluation | None:
-        """The global model on the test set, or None where there is none."""
+    def measure(self, start: Start, blocks: Sequence[Block]) -> list[Evaluation]:
+        """The global model on these blocks of samples, one evaluation each."""
         ...
 
     def close(self) -> None:
@@ -73,14 +72,8 @@ def in_parts(trained: Trained, start: Start) -> Parts:
         yield Trained(params, Buffers(floats, ints))
 
 
-def test_blocks(federation: Federation) -> Iterator[slice]:
-    """The cut of the test set. Every executor evaluates these blocks and adds them up in this order."""
-    samples = federation.test_samples
-    return (slice(i, min(i + EVALUATION_BLOCK, samples)) for i in range(0, samples, EVALUATION_BLOCK))
-
-
-def evaluate_block(job: Job, model: FlatModel, block: slice) -> Evaluation:
-    """The loaded model on one block of the test set."""
+def evaluate_block(job: Job, model: FlatModel, block: Block) -> Evaluation:
+    """The loaded model on one block of samples."""
     return evaluate(model, *job.federation.block(block), job.federation.task, job.memory_format)
 
 

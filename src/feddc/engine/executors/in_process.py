@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import torch
 
+from ...data.federation import Block
 from ...models import Buffers, FlatModel
-from ..evaluation import Evaluation, total
+from ..evaluation import Evaluation
 from ..local import Job, Start, one_row, train_client
-from .base import Correct, Parts, Trained, evaluate_block, in_parts, one_thread, test_blocks
+from .base import Correct, Parts, Trained, evaluate_block, in_parts, one_thread
 
 
 class InProcess:
@@ -30,11 +31,10 @@ class InProcess:
         floats, ints = (torch.stack(column) for column in zip(*buffers, strict=True))
         yield from in_parts(Trained(params, Buffers(floats, ints)), start)
 
-    def evaluate(self, start: Start) -> Evaluation | None:
+    def measure(self, start: Start, blocks: Sequence[Block]) -> list[Evaluation]:
         self.model.load(start.model, start.buffers)
         with one_thread():
-            found = [evaluate_block(self.job, self.model, block) for block in test_blocks(self.job.federation)]
-        return total(found)
+            return [evaluate_block(self.job, self.model, block) for block in blocks]
 
     def close(self) -> None:
         pass

@@ -24,12 +24,13 @@ from torch import Tensor
 
 import ray
 
+from ...data.federation import Block
 from ...errors import ConfigError, DataError, WorkerError
 from ...models import Buffers, FlatModel
 from ...types import Correction
-from ..evaluation import Evaluation, total
+from ..evaluation import Evaluation
 from ..local import Job, Start, one_row, train_client
-from .base import Correct, Parts, Trained, evaluate_block, in_parts, test_blocks
+from .base import Correct, Parts, Trained, evaluate_block, in_parts
 
 CHUNKS = 4
 """So many chunks of clients for each actor: few enough to cost little, enough for the last ones to be short."""
@@ -84,15 +85,14 @@ class RayExecutor:
                 whole[call.rows] = _tensor(part)
         yield from in_parts(Trained(params, Buffers(floats, ints)), start)
 
-    def evaluate(self, start: Start) -> Evaluation | None:
+    def measure(self, start: Start, blocks: Sequence[Block]) -> list[Evaluation]:
         self._open()
         begin, doing = _put(start), f"evaluated the model in round {start.round}"
-        blocks = [(block.start, block.stop) for block in test_blocks(self.job.federation)]
         found = {
             call.args[1]: result
             for call, result in self._run(Call("evaluate", (begin, block), doing) for block in blocks)
         }
-        return total([found[block] for block in blocks])
+        return [found[block] for block in blocks]
 
     def close(self) -> None:
         if self._setup and ray.is_initialized():
@@ -210,10 +210,10 @@ class _Trainer:
             rows.append((self.model.params.clone(), *self.model.buffers()))
         return tuple(torch.stack(column).numpy() for column in zip(*rows, strict=True))
 
-    def evaluate(self, begin: tuple[Any, ...], block: tuple[int, int]) -> Evaluation:
+    def evaluate(self, begin: tuple[Any, ...], block: Block) -> Evaluation:
         start = _start_from(begin)
         self.model.load(start.model, start.buffers)
-        return evaluate_block(self.job, self.model, slice(*block))
+        return evaluate_block(self.job, self.model, block)
 
 
 _Actor: Any = ray.remote(num_cpus=1)(_Trainer)

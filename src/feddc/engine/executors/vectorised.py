@@ -18,16 +18,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...data.federation import ROWS, Block
 from ...data.inputs import Inputs, cut, each, ready, take, tensors
 from ...errors import ConfigError, check
 from ...models import Buffers, FlatModel
 from ...types import Correction, Rows
 from ..dense import DenseRows, HalfDenseRows
-from ..evaluation import Evaluation, total
+from ..evaluation import Evaluation
 from ..functional import FunctionalGradient
 from ..gradient import gradient_of, written_out
 from ..local import Job, Start, augmentation, plan
-from .base import Correct, Parts, Trained, evaluate_block, in_parts, one_thread, test_blocks
+from .base import Correct, Parts, Trained, evaluate_block, in_parts, one_thread
 
 GATHER_BYTES = 4 * 2**20
 GROUP = 256  # clients at a time: more of them save no more overhead, and take more memory
@@ -55,11 +56,10 @@ class Vectorised:
         floats, ints = (each.expand(len(clients), -1) for each in start.buffers)  # check_rows: training leaves them
         yield from in_parts(Trained(params, Buffers(floats, ints)), start)
 
-    def evaluate(self, start: Start) -> Evaluation | None:
+    def measure(self, start: Start, blocks: Sequence[Block]) -> list[Evaluation]:
         self.model.load(start.model, start.buffers)
         with one_thread():
-            found = [evaluate_block(self.job, self.model, block) for block in test_blocks(self.job.federation)]
-        return total(found)
+            return [evaluate_block(self.job, self.model, block) for block in blocks]
 
     def close(self) -> None:
         pass
@@ -235,7 +235,7 @@ def _moved(job: Job, device: torch.device) -> Job:
     module = copy.deepcopy(job.module).to(device)
     kind = FlatModel(module).params.dtype
     parts = {
-        name: part if name in ("clients", "sizes") else part.to(device, kind if part.is_floating_point() else None)
+        name: part if name in ROWS else part.to(device, kind if part.is_floating_point() else None)
         for name, part in federation.named_tensors().items()
     }
     return replace(job, module=module, federation=federation.bare().filled(parts))

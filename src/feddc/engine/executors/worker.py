@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from ...data.federation import Block
 from ...models import Buffers, FlatModel
 from ...types import Correction
 from ..evaluation import packed
@@ -33,7 +34,7 @@ VECTORS = ("linear", "start", "ahead")
 
 @dataclass(frozen=True)
 class Task:
-    """Train client ``client`` with row ``row``, or evaluate block ``block`` of the test set."""
+    """Train client ``client`` with row ``row``, or evaluate on the samples of ``block``."""
 
     round: int
     row: int = 0
@@ -43,7 +44,7 @@ class Task:
     prox: float = 0.0
     decay: float = 0.0
     scale: float = 1.0
-    block: tuple[int, int] | None = None
+    block: Block | None = None
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Worker:
         start = Start(task.round, memory["model"], Buffers(memory["floats"], memory["ints"]))
         if task.block is not None:
             self.model.load(start.model, start.buffers)
-            return packed(evaluate_block(self.job, self.model, slice(*task.block)))
+            return packed(evaluate_block(self.job, self.model, Block(*task.block)))
         k = task.row
         linear, begin, ahead = (
             memory[name][k] if there else None for name, there in zip(VECTORS, task.vectors, strict=True)

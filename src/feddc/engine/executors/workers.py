@@ -22,11 +22,12 @@ from typing import Any
 
 import torch
 
+from ...data.federation import Block
 from ...errors import WorkerError
 from ...models import Buffers, FlatModel
-from ..evaluation import Evaluation, total, unpacked
+from ..evaluation import Evaluation, unpacked
 from ..local import Job, Start, one_row
-from .base import Correct, Parts, Trained, chunk_size, in_parts, part_size, parts, test_blocks
+from .base import Correct, Parts, Trained, chunk_size, in_parts, part_size, parts
 from .pool import Pool
 from .shared import Layout, SharedMemory
 from .worker import DATA, VECTORS, Setup, Task
@@ -68,11 +69,11 @@ class Workers:
                 while waiting and missing.isdisjoint(waiting[0][0]):
                     yield waiting.popleft()[1]
 
-    def evaluate(self, start: Start) -> Evaluation | None:
+    def measure(self, start: Start, blocks: Sequence[Block]) -> list[Evaluation]:
         self._load(start)
-        tasks = [Task(start.round, block=(block.start, block.stop)) for block in test_blocks(self.job.federation)]
+        tasks = [Task(start.round, block=block) for block in blocks]
         found = dict(self._run(iter(tasks)))
-        return total([unpacked(found[task]) for task in tasks])
+        return [unpacked(found[task]) for task in tasks]
 
     def close(self) -> None:
         if self._pool is not None:
