@@ -1,8 +1,9 @@
-"""The server's side of an experiment on disk: its state after every round, its records and its model.
+"""What a later run continues from: the server's state after every round, and the records up to it.
 
-<folder>/<experiment>/server/state.safetensors   what a later run continues from
+<folder>/<experiment>/server/state.safetensors
                             records.jsonl       a line for each round
-                            model.safetensors   the model after the last round
+
+The rest of that folder is in ``directory.py``.
 """
 
 from __future__ import annotations
@@ -13,8 +14,6 @@ import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from torch import nn
 
 from ...engine import Record
 from ...engine.state import filled, named
@@ -94,10 +93,6 @@ class Checkpoint:
             lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
             kept = [line for line in lines if line.endswith("\n") and json.loads(line)["round"] <= round]
             path.write_text("".join(kept), encoding="utf-8")
-
-    def finish(self, model: nn.Module, progress: Progress) -> None:
-        """Write the model, with the scale and the class names that it was trained with."""
-        files.write(self.folder / "model.safetensors", model.state_dict(), progress.agreed.metadata())
 
     def _check_same(self, begun: dict[str, Any]) -> None:
         for key, value in self.setup.items():

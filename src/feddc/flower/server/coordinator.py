@@ -35,6 +35,7 @@ from ..states import ModelOnly, as_rows, join_buffers, templates
 from .answers import Answers, Introduction, introduction, measures
 from .asking import Correspondence, RefusedError, SilentError
 from .checkpoint import Checkpoint
+from .directory import Directory, configuration
 from .members import SETTLE_SECONDS, Members, bindings
 
 PATIENCE = {"refuse": 2.0, "use": 10.0}
@@ -61,6 +62,7 @@ class Coordinator:
         self.judge: Judge | None = None
         folder = Path(settings.folder).expanduser() if settings.folder else flower_home() / "feddc"
         self.checkpoint = Checkpoint(folder, settings.experiment, setup_of(algorithm, settings, self.parameters))
+        self.directory = Directory(self.checkpoint.folder, configuration(algorithm, module, settings))
         try:
             self.progress = self.checkpoint.load(self.shape.server, self.shape.buffers)
         except BaseException:
@@ -76,7 +78,11 @@ class Coordinator:
     def run(self) -> Iterator[Record]:
         """The rounds that are left; after the last, another run may continue the experiment."""
         with self:
-            yield from self._rounds()
+            try:
+                yield from self._rounds()
+            except DivergedError as error:
+                self.directory.end(error)
+                raise
 
     def _rounds(self) -> Iterator[Record]:
         settings, progress = self.settings, self.progress
@@ -87,6 +93,7 @@ class Coordinator:
             log(INFO, "feddc: all %s rounds were run before: ask for more rounds to continue", settings.rounds)
             return
         self.checkpoint.drop_records_after(progress.round)
+        self.directory.begin()
         # Everyone is needed once, to agree on a scale and on classes; after that a round goes on without some.
         needed, settle = (settings.min_answers, min(SETTLE_SECONDS, settings.wait)) if begun else (settings.clients, 0)
         self.members.gather(range(settings.clients), min(needed, settings.clients), settle)
@@ -99,7 +106,7 @@ class Coordinator:
             record = self.step()
             log(INFO, "feddc: %s", describe(record, settings.rounds))
             yield record
-        self.checkpoint.finish(module_with(self.module, progress.server.model, progress.buffers), progress)
+        self.directory.end()
 
     def introduce(self, client: int, answer: Packet) -> None:
         """Take note of a client that says who it is."""
@@ -165,6 +172,8 @@ class Coordinator:
             sites=sites,
         )
         self.checkpoint.save(progress, record)
+        module = module_with(self.module, progress.server.model, progress.buffers)
+        self.directory.keep_models(module, record, progress.agreed)
         return record
 
     def weigh(self) -> None:
