@@ -12,7 +12,7 @@ import time
 
 from feddc.engine.drift import DriftMeter
 from feddc.study.config import resolve
-from feddc.study.runner import prepare
+from feddc.study.sources import Named
 
 spent = {"wall": 0.0, "processor": 0.0}
 
@@ -35,7 +35,7 @@ def timed(name: str) -> None:
 def main(options: list[str]) -> None:
     """Run, and print the share."""
     values = dict(zip((each[2:].replace("-", "_") for each in options[::2]), options[1::2], strict=True))
-    simulation = prepare(resolve({"rounds": 50, **values}))
+    simulation = Named().simulation(resolve({"rounds": 50, **values}))
     timed("add")
     timed("result")
     shares: dict[str, list[float]] = {key: [] for key in spent}

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from feddc.study.config import resolve
-from feddc.study.runner import federation_of, prepare
+from feddc.study.sources import Named
 from feddc.trust.secure.client import SecureClient
 from feddc.trust.secure.messages import Session, session_of
 from feddc.trust.secure.server import SecureServer
@@ -51,7 +51,7 @@ def accuracy(values: Mapping[str, Any], out: Path) -> float:
             found = json.loads(line)
             if found["cell"] == key:
                 return float(found["accuracy"])
-    records = list(prepare(config, federation_of(config)).run())
+    records = list(Named().simulation(config).run())
     scores = [record.accuracy for record in records if record.accuracy is not None]
     result = mean(scores[-3:])
     with out.open("a") as file:

@@ -53,6 +53,13 @@ class DivergedError(FedDCError):
             "try a smaller learning rate, a smaller clip norm, or a larger alpha"
         )
 
+    @classmethod
+    def read(cls, sentence: str) -> DivergedError:
+        """The error that a run directory holds."""
+        error = cls("", 0)
+        error.args = (sentence,)
+        return error
+
 
 class WorkerError(FedDCError):
     """A worker process died, failed in the user's code, or could not start."""

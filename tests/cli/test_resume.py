@@ -14,6 +14,7 @@ from unittest import mock
 import pytest
 
 from feddc.study.rundir import RunDir, read_records
+from feddc.study.runinfo import status
 from feddc.study.runner import read_outcome
 from tests.cli.test_cli import feddc
 from tests.study.test_resume import CrashError, result
@@ -77,7 +78,9 @@ def test_a_sweep_by_either_command(tmp_path: Path, capsys: pytest.CaptureFixture
     for how in ("resume", "again"):
         out = tmp_path / how
         crash(5, *command, str(out))
-        assert [path.suffix for path in out.iterdir() if path.is_dir()].count(".part") == 1
+        [interrupted] = [path for path in out.iterdir() if status(path) == "under way"]
+        if how == "again":  # as an older feddc named it
+            interrupted.rename(interrupted.with_name(interrupted.name + ".part"))
         assert feddc(*(["resume", str(out)] if how == "resume" else [*command, str(out)])) == 0
         assert "going on after round 2" in capsys.readouterr().err
         assert results(out) == results(tmp_path / "whole")
@@ -93,7 +96,9 @@ def test_a_reproduction_makes_its_page(tmp_path: Path) -> None:
         crash(3, *command, "--report", str(report))
     assert not report.exists()
     assert feddc("resume", str(out), "--quiet") == 0
-    assert (report / "accuracy-synthetic.md").exists()
+    page = (report / "accuracy-synthetic.md").read_text()
+    made = f"feddc reproduce {' '.join(chosen)} --methods fedavg,feddc --rounds 3 --report {report}"
+    assert f"Made by `{made}`" in page  # as it was typed, although `resume` made it
     assert len(results(out)) == 2
 
 
@@ -136,7 +141,7 @@ def test_ctrl_c_says_how_to_continue(tmp_path: Path) -> None:
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     first, last = said.splitlines()
-    assert first == "feddc: finishing this round and keeping it; the same again leaves at once"
+    assert first == "feddc: finishing this round and keeping it; press again to stop now"
     rounds = len(read_records(out / "records.jsonl"))
     assert last == f"feddc: interrupted after round {rounds}: `feddc resume {out}` continues"
     assert list(out.glob(f"checkpoint/manifest-{rounds:08}.json"))
@@ -169,11 +174,11 @@ def test_a_newer_directory_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("{", "is not as it was written"),
-        ('{"format": 2}', "is not as it was written"),
+        ("{", "is corrupted"),
+        ('{"format": 2}', "is corrupted"),
         ('{"format": 99}', "made by a newer feddc"),
-        ('{"format": 2, "kind": "compare", "stem": "", "cells": [{"config": {"lr": 1}}]}', "is not as it was written"),
-        ("[" * 100_000, "is not as it was written"),
+        ('{"format": 2, "kind": "compare", "stem": "", "cells": [{"config": {"lr": 1}}]}', "is corrupted"),
+        ("[" * 100_000, "is corrupted"),
     ],
     ids=lambda text: text[:30],
 )

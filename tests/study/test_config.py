@@ -12,7 +12,7 @@ import pytest
 
 from feddc.options import Keywords, LocalTraining, Options, Role
 from feddc.study.config import FIELDS, ROLES, Config, from_toml, group_key, resolve, result_digest, seed_key, to_toml
-from feddc.study.runner import prepare
+from feddc.study.sources import Named
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 # Another value, where one cannot be made up from the field's type.
@@ -76,7 +76,7 @@ def test_the_simulation_has_every_value_of_the_configuration() -> None:
         found = part if isinstance(part, dict) else vars(part)
         assert found == {field.name: OTHER[field.name] for field in dataclasses.fields(whole)}
     chosen = resolve({"clients": 7, "rounds": 3, "clip_norm": 3.0, "weight_decay": 0.5, "seed": 4, "dropout": 0.5})
-    simulation = prepare(chosen)
+    simulation = Named().simulation(chosen)
     assert simulation.training == chosen.training
     assert simulation.options == Options(**chosen.options)
     assert (simulation.rounds, len(simulation.federation)) == (3, 7)

@@ -65,7 +65,7 @@ def test_a_full_disk_for_real(small_disk: Path, tmp_path: Path) -> None:
 
     said: list[str] = []
     with pytest.raises(StorageError, match=r"No space left on device .*`feddc resume .*/disk/run` continues"):
-        execute(chosen, SHARED.prepare(chosen), small_disk / "run", fill, say=said.append)
+        execute(chosen, SHARED.simulation(chosen), small_disk / "run", fill, say=said.append)
     assert "no checkpoint after round 5: No space left on device; the last one is of round 4" in said[0]
     ballast.unlink()
     run(chosen, small_disk / "run")
@@ -155,7 +155,7 @@ def test_a_killed_worker(tmp_path: Path) -> None:
             os.kill(worker, signal.SIGKILL)
 
     with pytest.raises(WorkerError, match=r"killed by SIGKILL .*; `feddc resume .*/run` continues"):
-        execute(chosen, SHARED.prepare(chosen), tmp_path / "run", kill)
+        execute(chosen, SHARED.simulation(chosen), tmp_path / "run", kill)
     plain = replace(chosen, executor="in-process", workers=None)
     run(plain, tmp_path / "run")
     run(plain, tmp_path / "whole")
@@ -172,7 +172,7 @@ def test_a_signal_keeps_the_round(
 
     before = signal.getsignal(sign)
     with pytest.raises(StoppedError, match=r"after round 3: `feddc resume .*/run` continues") as stopped:
-        execute(config(checkpoint="off"), SHARED.prepare(config()), tmp_path / "run", send)
+        execute(config(checkpoint="off"), SHARED.simulation(config()), tmp_path / "run", send)
     assert stopped.value.exit_code == 128 + sign
     assert capfd.readouterr().err.startswith("feddc: finishing this round and keeping it")
     assert signal.getsignal(sign) is before
@@ -189,7 +189,7 @@ def test_a_second_signal_leaves_at_once(tmp_path: Path, whole: Path) -> None:
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(StoppedError, match="in the middle of a round: `feddc resume") as stopped:
-        execute(config(), SHARED.prepare(config()), tmp_path / "run", send)
+        execute(config(), SHARED.simulation(config()), tmp_path / "run", send)
     assert stopped.value.exit_code == 130
     run(config(), tmp_path / "run")
     assert result(tmp_path / "run") == result(whole)
@@ -252,7 +252,7 @@ def test_the_arithmetic_stays_what_it_was(tmp_path: Path) -> None:
     interrupted(config(executor="in-process"), tmp_path / "run", 3)
     other = config(executor="vectorised")
     with pytest.raises(RunError, match="begun with 'plain' arithmetic"):
-        execute(other, SHARED.prepare(other), tmp_path / "run", lambda _: None, resume=True)
+        execute(other, SHARED.simulation(other), tmp_path / "run", lambda _: None, resume=True)
     interrupted(config(executor="vectorised"), tmp_path / "rows", 3)
     here, _ = ready(config(executor="auto"), tmp_path / "rows")
     assert (here.executor, here.device) == ("vectorised", "cpu")
@@ -260,7 +260,7 @@ def test_the_arithmetic_stays_what_it_was(tmp_path: Path) -> None:
 
 def test_a_diverging_run_keeps_its_last_checkpoint(tmp_path: Path) -> None:
     chosen = config(checkpoint="1")
-    simulation = SHARED.prepare(chosen)
+    simulation = SHARED.simulation(chosen)
     train = simulation.executor.train
 
     def diverging(clients: Any, start: Start, correct: Any) -> Parts:

@@ -14,15 +14,15 @@ from feddc.algorithms import METHODS
 from feddc.engine import Record
 from feddc.errors import RunError, StorageError
 from feddc.models.zoo import MODELS
-from feddc.study.cells import Shared
 from feddc.study.config import Config, resolve
 from feddc.study.rundir import read_records
 from feddc.study.runinfo import ready
 from feddc.study.runner import Outcome, execute
+from feddc.study.sources import Named
 
 TINY: dict[str, Any] = {"clients": 8, "rounds": 6, "epochs": 1, "model": "fcn:8", "batch_size": 32, "checkpoint": "2"}
 TINY["executor"] = "in-process"
-SHARED = Shared(None)
+SHARED = Named()
 
 
 def normed(shape: tuple[int, ...], classes: int) -> nn.Module:
@@ -46,7 +46,7 @@ def run(chosen: Config, out: Path, crash_after: int | None = None, said: list[st
 
     here, resume = ready(chosen, out)
     say = (said if said is not None else []).append
-    return execute(chosen, SHARED.prepare(here), out, on_record, resume=resume, say=say)
+    return execute(chosen, SHARED.simulation(here), out, on_record, resume=resume, say=say)
 
 
 def interrupted(chosen: Config, out: Path, *rounds: int) -> None:
@@ -153,7 +153,7 @@ def test_a_failing_disk_ends_the_run_with_a_sentence(tmp_path: Path, monkeypatch
     run(config(), tmp_path / "whole")
     with monkeypatch.context() as patch:
         patch.setattr("feddc.study.rundir.RunDir.add", _no_space)
-        with pytest.raises(StorageError, match=r"No space left on device .*: when that is mended, `feddc resume"):
+        with pytest.raises(StorageError, match=r"No space left on device .*: fix that, then `feddc resume"):
             run(config(), tmp_path / "run")
     run(config(), tmp_path / "run")
     assert result(tmp_path / "run") == result(tmp_path / "whole")

@@ -135,7 +135,7 @@ def attempt(case: tuple[list[str], str | None]) -> str:
         before = names()
         args = [*args, "--out", "out", "--data-dir", "nowhere"]
         started = mock.Mock(side_effect=StartedError)
-        targets = ("runner.execute", "cells.execute", "cells.seconds_a_round")
+        targets = ("study.execute", "study.seconds_a_round")
         with contextlib.ExitStack() as stack:
             # In place of processes, which take seconds to start.
             stack.enter_context(mock.patch("feddc.engine.executors.choose.Workers", lambda job, _: InProcess(job)))

@@ -89,9 +89,9 @@ def _warm_up() -> None:
     import feddc.cli.display
     import feddc.report.tables  # noqa: F401
     from feddc.study.config import resolve
-    from feddc.study.runner import prepare
+    from feddc.study.sources import Named
 
-    prepare(resolve({"clients": 8, "rounds": 1, "executor": "in-process"})).step()
+    Named().simulation(resolve({"clients": 8, "rounds": 1, "executor": "in-process"})).step()
 
 
 def _working(child: int, run: Path) -> bool:

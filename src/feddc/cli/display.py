@@ -35,7 +35,9 @@ class Display:
         self.console = Console(quiet=show.quiet or show.as_json, highlight=False)
         self.as_json = show.as_json
         self.plan = dict(plan)
-        self.done, self.began = 0.0, time.monotonic()
+        self.done = dict.fromkeys(self.plan, 0.0)
+        """How many of the planned rounds of each run are over, run by us or not to be run any more."""
+        self.began = time.monotonic()
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -45,6 +47,8 @@ class Display:
             disable=self.console.quiet or not self.console.is_terminal,
         )
         self.tasks: dict[str, TaskID] = {}
+        self.before = 0.0
+        self._watches: dict[str, Callable[[Record], None]] = {}
 
     def __enter__(self) -> Display:
         self.progress.start()
@@ -59,11 +63,15 @@ class Display:
     def say(self, text: str) -> None:
         self.console.print(text, soft_wrap=True, markup=False)
 
-    def watch(self, label: str, rounds: int) -> Callable[[Record], None]:
-        """What to call with every record of that run, which has ``rounds`` rounds at most."""
+    def on_record(self, label: str, record: Record) -> None:
+        """Show a record of a run that is watched."""
+        self._watches[label](record)
+
+    def watch(self, label: str, rounds: int) -> None:
+        """Begin to show a run, which has ``rounds`` rounds at most."""
         self.tasks[label] = self.progress.add_task(label, total=rounds, note="")
         run_began, skipped = time.monotonic(), -1
-        before, every = self.done, max(1, rounds // 10)
+        every = max(1, rounds // 10)
         seen: list[float] = []
         growth: GrowthWatch | None = GrowthWatch()
 
@@ -78,9 +86,10 @@ class Display:
             if skipped < 0:  # a run that is continued begins at a later round
                 skipped = record.round - 1
                 self.plan[label] = max(1.0, self.plan[label] - skipped)
-            self.done = before + min(record.round - skipped, self.plan[label])
+            self.done[label] = min(record.round - skipped, self.plan[label])
             now = time.monotonic()
-            left = (sum(self.plan.values()) - self.done) * (now - self.began) / self.done
+            done = sum(self.done.values()) - self.before
+            left = (sum(self.plan.values()) - self.before - done) * (now - self.began) / max(done, 1.0)
             score = record.score
             shown = "" if record.value is None else f"{score.name} {score.text(record.value):>7}  "
             shown += "" if record.value is None else f"best {score.text(score.best(seen)):>7}  "
@@ -98,17 +107,18 @@ class Display:
             if self.progress.disable and record.round % every == 0:
                 self.say(f"{label:<12} round {record.round}/{rounds}  {note}")
 
-        return on_record
+        self._watches[label] = on_record
 
     def finish(self, label: str, outcome: Outcome, *, keep: bool = True) -> None:
         """Say how a run ended, and count the rounds that it will not run any more. Without ``keep`` its bar goes."""
-        place = list(self.plan).index(label)
-        self.done = max(self.done, sum(list(self.plan.values())[: place + 1]))
+        self.done[label] = self.plan[label]
+        if label not in self.tasks:  # it had ended before we began
+            self.before += self.plan[label]
         summary = outcome.summary()
         note = "diverged" if outcome.error else f"best {score_in(outcome.records).text(summary['best'])}"
         if summary["rejected"]:
             note += f", {summary['rejected']} updates rejected"
-        if label in self.tasks:  # else it had ended before
+        if label in self.tasks:
             self.progress.update(self.tasks[label], note=note, visible=keep)
         if not keep:
             self.say(f"{label}: {note}, {summary['rounds']} rounds, {clock(summary['seconds'])}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 import click
+from click.core import ParameterSource
 
 from ..errors import check
 from ..specs import options as options_of
@@ -60,6 +62,31 @@ def output_options(command: Command) -> Command:
     return click.option("--out", type=click.Path(path_type=Path), help="directory to write to  [default: runs/…]")(
         command
     )
+
+
+def jobs_option(command: Command) -> Command:
+    """Add --jobs."""
+    help = "runs at a time, each in a process of its own with its share of the cores"
+    return click.option("--jobs", type=click.IntRange(1), default=1, help=f"{help}  [default: 1]")(command)
+
+
+def typed(*without: str) -> str:
+    """The present command as it was typed, quoted for a shell, without these options."""
+    context = click.get_current_context()
+    words = ["feddc", str(context.info_name)]
+    for each in context.command.params:
+        name = str(each.name)
+        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE or name in without:
+            continue
+        values = context.params[name] if each.multiple else [context.params[name]]
+        for value in values:
+            if isinstance(each, click.Argument):
+                words.append(str(value))
+            elif isinstance(value, bool):
+                words.append(each.opts[0] if value else each.secondary_opts[0])
+            else:
+                words += [each.opts[0], str(value)]
+    return shlex.join(words)
 
 
 def gather(given: Mapping[str, Any], config: Path | None, *, also: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`feddc resume`: go on with what was interrupted."""
+"""`feddc resume`: continue what was interrupted."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import click
 
 from ..errors import FedDCError, RunError, StoppedError
 from .data import data_dir_option
-from .options import Show
+from .options import Show, jobs_option
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--quiet", is_flag=True, help="print nothing but errors")
+@jobs_option
 @data_dir_option
-def resume(folder: Path, quiet: bool, data_dir: Path | None) -> None:
-    """Go on with the run in FOLDER, or with the comparison, sweep or reproduction, or with all of them below it.
+def resume(folder: Path, quiet: bool, jobs: int, data_dir: Path | None) -> None:
+    """Continue the run, comparison, sweep or reproduction in FOLDER, or all of them below it.
 
     The result is the one that would have come out without the interruption, to the last bit.
     """
@@ -31,7 +32,7 @@ def resume(folder: Path, quiet: bool, data_dir: Path | None) -> None:
     faults: list[FedDCError] = []
     for each in found:
         try:
-            _go_on(each, data_dir, Show(quiet))
+            _go_on(each, data_dir, Show(quiet), jobs)
         except StoppedError:
             raise
         except FedDCError as fault:
@@ -45,11 +46,11 @@ def resume(folder: Path, quiet: bool, data_dir: Path | None) -> None:
 
 def unfinished(folder: Path) -> Iterator[Path]:
     """The plans and runs in a folder, and below it, that have not come to their end; those of a plan are its own."""
-    from ..study.plan import plans
     from ..study.runinfo import status
+    from ..study.study import saved
 
     what = status(folder)
-    if found := plans(folder):
+    if found := saved(folder):
         yield from found
     elif what in ("under way", "format 1"):
         yield folder
@@ -59,22 +60,12 @@ def unfinished(folder: Path) -> Iterator[Path]:
                 yield from unfinished(each)
 
 
-def _go_on(what: Path, data_dir: Path | None, show: Show) -> None:
-    from ..study.config import from_toml
-    from ..study.plan import read_plan
+def _go_on(what: Path, data_dir: Path | None, show: Show, jobs: int) -> None:
     from ..study.runinfo import status
-    from .run import train, train_all
-    from .studies import run_study
+    from ..study.study import read_study
+    from .perform import perform
 
-    if what.is_file():
-        plan, out = read_plan(what), what.parent
-        if plan.kind == "compare":
-            train_all(plan, out, data_dir, show, resume=True)
-        else:
-            report = None if plan.report is None else Path(plan.report)
-            run_study(plan.stem, plan.cells, out, report, show, data_dir, only_stored=False)
-    elif status(what) == "format 1":
+    if what.is_dir() and status(what) == "format 1":
         toml = what / "config.toml"
         raise RunError(f"{what} has format 1, without checkpoints: `feddc run --config {toml}` runs it again")
-    else:
-        train(from_toml(what / "config.toml"), what, data_dir, show, resume=True)
+    perform(read_study(what), data_dir, show, jobs=jobs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ import click
 
 from ..errors import ConfigError, check
 from .data import data_dir_option
-from .options import Command, Show, configurations, experiment_options, gather, output_options
+from .options import Command, Show, configurations, experiment_options, gather, jobs_option, output_options, typed
 
 if TYPE_CHECKING:
     from ..study.cells import Cell
@@ -38,9 +38,11 @@ def _listed(name: str, help: str) -> Callable[[Command], Command]:
 @click.option("--report", type=click.Path(path_type=Path), help="folder for a page, its pictures and its data")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("runs/reproduce"), help="folder for the cells")
 @click.option("--quiet", is_flag=True, help="print nothing but errors")
+@jobs_option
 @data_dir_option
 def reproduce(
     study: str | None,
+    jobs: int,
     seeds: str,
     rounds: int | None,
     weights: Path | None,
@@ -77,10 +79,13 @@ def reproduce(
                 f"{each.group}, {each.column}, {each.row}, seed {each.config.seed}, {each.config.rounds} rounds at most"
             )
         return
+    from ..study.study import Study
+    from .perform import perform_study
+
     stem = "-".join([study, *(chosen["data"] or [])])
-    said = {**narrow, "seeds": seeds, "rounds": rounds, "report": report}
-    command = " ".join([f"feddc reproduce {study}", *(f"--{key} {value}" for key, value in said.items() if value)])
-    run_study(stem, selected, out, report, Show(quiet), data_dir, stored, command)
+    command = typed("out", "quiet", "data_dir", "workers", "jobs", "stored")
+    found = Study("study", tuple(selected), out, command, stem, None if report is None else str(report))
+    perform_study(found, data_dir, Show(quiet), only_stored=stored, jobs=jobs)
 
 
 @click.command()
@@ -88,9 +93,11 @@ def reproduce(
     "--over", multiple=True, metavar="KEY=A,B,…", required=True, help="an option and its values; may be repeated"
 )
 @experiment_options(without="")
+@jobs_option
 @output_options
 def sweep(
     over: tuple[str, ...],
+    jobs: int,
     out: Path | None,
     config: Path | None,
     data_dir: Path | None,
@@ -116,84 +123,11 @@ def sweep(
         [resolved] = configurations(merged, [method])
         row = ", ".join(f"{key}={value}" for key, value in setting.items() if key != "seed") or "all"
         cells.append(Cell(f"{resolved.data}", row, "best", resolved, published=(None,)))
-    show = Show(quiet, as_json, tensorboard)
-    run_study("sweep", cells, out or Path("runs/sweep"), None, show, data_dir, only_stored=False)
+    from ..study.study import Study
+    from .perform import perform
 
-
-def run_study(
-    stem: str,
-    cells: Sequence[Cell],
-    out: Path,
-    report: Path | None,
-    show: Show,
-    data_dir: Path | None,
-    only_stored: bool,
-    command: str = "feddc reproduce",
-) -> None:
-    """Run what is not finished, then show tables and pictures of all of it."""
-    from ..report import pages, stored
-    from ..report.lines import arrange
-    from ..report.runs import Run, not_run, of_outcome, read
-    from ..report.tables import overview
-    from ..study.cells import Shared, check_all, expected_rounds, run_cell, seconds_a_round
-    from ..study.plan import Plan
-    from ..study.runinfo import status
-    from ..study.trackers import require_tensorboard
-    from .display import Display, clock
-
-    places: dict[str, Cell] = {}
-    for cell in cells:
-        twin = places.setdefault(cell.key, cell)
-        same = f"{twin.row}, seed {twin.config.seed}, and {cell.row}, seed {cell.config.seed}"
-        check(twin is cell, f"two of the runs are the same one: {same}")
-    file = None if report is None else report / f"{stem}.json"
-    known = stored.load(file) if file is not None and file.exists() else {}
-    runs: dict[str, Run] = {cell.key: known[cell.key] for cell in cells if cell.key in known}
-    runs |= {cell.key: read(out / cell.key) for cell in cells if status(out / cell.key) == "ended"}
-    check(
-        bool(runs) or not only_stored, f"{file} and {out} have no result of these cells: leave --stored out to run them"
-    )
-    todo = [] if only_stored else [cell for cell in cells if cell.key not in runs]
-    labels = {cell: f"{cell.group}, {cell.column}, {cell.row}, seed {cell.config.seed}" for cell in todo}
-    display = Display({labels[cell]: expected_rounds(cell) for cell in todo}, show)
-    if todo:
-        shared = Shared(data_dir)
-        check_all(todo, shared)
-        cost: dict[Any, float] = {}
-        for cell in todo:
-            kind = (cell.config.data, cell.config.model, cell.config.clients, cell.config.participation)
-            cost[kind] = cost.get(kind) or seconds_a_round(cell.config, shared)
-        estimates = [cost[(c.config.data, c.config.model, c.config.clients, c.config.participation)] for c in todo]
-        likely = sum(each * expected_rounds(cell) for each, cell in zip(estimates, todo, strict=True))
-        most = sum(each * cell.config.rounds for each, cell in zip(estimates, todo, strict=True))
-        display.say(
-            f"{len(todo)} of {len(cells)} cells to run: about {clock(likely)}, at most {clock(most)}, on this machine"
-        )
-        if show.tensorboard:
-            require_tensorboard()
-        out.mkdir(parents=True, exist_ok=True)
-        plan = Plan("study", stem, tuple(cells), None if report is None else str(report)).write(out)
-        with display:
-            for cell in todo:
-                watch = display.watch(labels[cell], cell.config.rounds)
-                outcome = run_cell(cell, shared, out, watch, tensorboard=show.tensorboard)
-                runs[cell.key] = of_outcome(outcome)
-                display.finish(labels[cell], outcome, keep=False)
-        plan.unlink()
-    shown = [runs.get(cell.key) or not_run(cell.config) for cell in cells]
-    settings = arrange(shown)
-    for table in overview(settings):
-        display.say(f"{table.title}{f' ({table.note})' if table.note else ''}")
-        display.table(table)
-    for note in pages.misprints(settings):
-        display.say(f"note: the paper: {note}")
-    if report is not None and file is not None:
-        report.mkdir(parents=True, exist_ok=True)
-        stored.save(file, runs)
-        display.say(f"page: {pages.page(report, stem, shown, command)}")
-    elif runs:
-        for _, name in pages.pictures(out, stem, settings):
-            display.say(f"picture: {out / name}")
+    study = Study("study", tuple(cells), out or Path("runs/sweep"), typed(), "sweep")
+    perform(study, data_dir, Show(quiet, as_json, tensorboard), jobs=jobs)
 
 
 def _with(cell: Cell, **changes: Any) -> Cell:

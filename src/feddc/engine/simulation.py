@@ -152,10 +152,10 @@ class Simulation:
         self.store = ClientStore(algorithm.init_client(self.server.model), len(federation))
         fixed = self.nominal if algorithm.fixed_steps else None
         self.steps = steps_column(federation.sizes, self.training, model, fixed).to(initial.params.dtype)
-        job = Job(
+        self.job = Job(
             model, poisoned(federation, self.guard), self.training, self.options.seed, fixed, *own_loss(algorithm)
         )
-        self.executor, self.executor_reason = choose(job, rounds, self.cohorts.mean_size, self.options)
+        self.executor, self.executor_reason = choose(self.job, rounds, self.cohorts.mean_size, self.options)
         check_precision(self.training.precision, initial.params.dtype, find_device(self.options.device))
         self.callbacks = list(callbacks)
         self._initial = model

@@ -10,7 +10,7 @@ import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from .. import specs
 from ..errors import ConfigError, check, check_count, check_number, unknown
@@ -28,6 +28,8 @@ class Config(LocalTraining, Options):
         None, "who holds what: iid, dirichlet:0.3, pathological:2, shards:2, any +unbalanced:0.3"
     )
     clients: int = option(20, "number of clients")
+    split_seed: int | None = option(None, "seed of the split, where it is not --seed", "seed")
+    model_seed: int | None = option(None, "seed of the initial model, where it is not --seed", "seed")
     holdout: float = option(0.0, "share of every client's samples to judge the model on, never trained on")
     validation: float = option(0.0, "share of every client's samples set aside for choosing hyper-parameters")
     model: str = option("fcn", "model and its options, such as fcn:200:200")
@@ -41,10 +43,18 @@ class Config(LocalTraining, Options):
         Options.__post_init__(self)
         check_count("clients", self.clients)
         check_count("rounds", self.rounds)
+        for name in ("split_seed", "model_seed"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name), 0)
         check_number("target", self.target, 0, 1, above=True)
         if self.stop_at is not None:
             check_number("stop_at", self.stop_at, 0, 1, above=True)
         Interval(self.checkpoint)
+
+    def seed_of(self, what: Literal["split", "model"]) -> int:
+        """The seed of the split or of the initial model: its own, or the one of the run."""
+        own = self.split_seed if what == "split" else self.model_seed
+        return self.seed if own is None else own
 
     @property
     def training(self) -> LocalTraining:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -16,8 +17,12 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Interrupts:
     """While entered, ``received`` is the signal that asks this process to end, or None."""
 
-    def __init__(self) -> None:
+    sentence = b"feddc: finishing this round and keeping it; press again to stop now\n"
+
+    def __init__(self, forward: Callable[[signal.Signals], None] | None = None) -> None:
+        """``forward`` is called with every signal, where other processes are to end, too."""
         self.received: signal.Signals | None = None
+        self._forward = forward
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Interrupts:
@@ -35,8 +40,10 @@ class Interrupts:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         by = signal.Signals(number)
-        if self.received is not None:
+        if self._forward is not None:
+            self._forward(by)
+        elif self.received is not None:
             raise StoppedError(by, "in the middle of a round")
+        if self.received is None:
+            os.write(2, self.sentence)  # not print: the signal may have come in the middle of one
         self.received = by
-        # Not print: the signal may have come in the middle of one.
-        os.write(2, b"feddc: finishing this round and keeping it; the same again leaves at once\n")

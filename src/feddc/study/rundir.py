@@ -46,7 +46,15 @@ RECORD_FIELDS = {"accuracy", "loss", *(field.name for field in dataclasses.field
 class RunDir:
     """Writes a run as it goes, under a lock. Refuses a directory that holds anything, unless it is told to go on."""
 
-    def __init__(self, path: Path, config: Config, simulation: Simulation, *, resume: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        config: Config,
+        simulation: Simulation,
+        *,
+        resume: bool = False,
+        given: Mapping[str, str] | None = None,
+    ) -> None:
         self.path, self.config, self.simulation = path, config, simulation
         if not resume:
             claim(path)
@@ -62,6 +70,8 @@ class RunDir:
                 split = {"format": FORMAT, "counts": simulation.federation.label_counts().tolist()}
                 write_whole(path / "split.json", json.dumps(split) + "\n")
                 info = {"format": FORMAT, "arithmetic": simulation.arithmetic, "versions": versions()}
+                info |= {"shape": list(simulation.federation.shape), "classes": simulation.federation.classes}
+                info |= {"given": dict(given)} if given else {}
                 write_whole(path / "run.json", json.dumps(info, indent=2) + "\n")
             self._records = (path / "records.jsonl").open("ab", buffering=0)
             self._digest, self._length = hashlib.sha256(), 0

@@ -1,21 +1,18 @@
-"""Running a configuration: from names to objects, then round by round into a run directory."""
+"""Executing a simulation round by round into a run directory."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..algorithms import make_method
-from ..data import Federation, load
 from ..engine import Record, Simulation
 from ..engine.growth import warning
 from ..engine.records import best, best_accuracy, bytes_to, rounds_to, score_in
 from ..errors import DivergedError, FedDCError, RunError, StoppedError, StorageError, WorkerError
-from ..models import make_model
 from .config import Config, from_toml
 from .interrupts import Interrupts
 from .rundir import RunDir, read_records, to_stderr
@@ -57,27 +54,6 @@ class Outcome:
         }
 
 
-def prepare(config: Config, federation: Federation | None = None, data_dir: Path | None = None) -> Simulation:
-    """The simulation that the configuration describes; a mistake in it shows here, before anything is written."""
-    algorithm = make_method(config.method)
-    if federation is None:
-        federation = federation_of(config, data_dir)
-    return Simulation(
-        algorithm,
-        make_model(config.model, federation.shape, federation.classes, config.seed),
-        federation,
-        rounds=config.rounds,
-        training=config.training,
-        **config.options,
-    )
-
-
-def federation_of(config: Config, data_dir: Path | None = None) -> Federation:
-    """The federation that the configuration describes."""
-    whole = load(config.data, clients=config.clients, split=config.split, seed=config.seed, data_dir=data_dir)
-    return whole.hold_out(config.holdout, config.validation, seed=config.seed)
-
-
 def execute(
     config: Config,
     simulation: Simulation,
@@ -86,19 +62,21 @@ def execute(
     *,
     resume: bool = False,
     again: Path | None = None,
+    given: Mapping[str, str] | None = None,
     tensorboard: bool = False,
     say: Callable[[str], None] = to_stderr,
 ) -> Outcome:
     """Run to the end, writing ``out`` as it goes; with ``resume`` go on with what ``out`` holds.
 
     A run that diverges ends with its error in the outcome. ``say`` gets what the user should know of checkpoints that
-    failed or were passed over; ``again`` is the folder to name in sentences on how to continue, if it is not ``out``.
+    failed or were passed over; ``again`` is the folder to name in sentences on how to continue, if it is not ``out``;
+    ``given`` are digests of objects that the configuration cannot name.
     """
     if tensorboard:
         simulation.callbacks.append(TensorBoard(out / "tensorboard"))
     rounds = simulation.run()
     how = f"`feddc resume {again or out}` continues"
-    with RunDir(out, config, simulation, resume=resume) as run, Interrupts() as interrupts:
+    with RunDir(out, config, simulation, resume=resume, given=given) as run, Interrupts() as interrupts:
         try:
             records = list(run.restore(say)) if resume else []
             error = None
@@ -121,7 +99,7 @@ def execute(
         except WorkerError as failed:
             raise WorkerError(f"{failed}; {how}") from failed
         except OSError as failed:
-            raise StorageError(f"{failed.strerror} ({failed.filename or out}): when that is mended, {how}") from failed
+            raise StorageError(f"{failed.strerror} ({failed.filename or out}): fix that, then {how}") from failed
         finally:
             rounds.close()  # tells the callbacks, however it ended
             simulation.executor.close()
@@ -133,7 +111,7 @@ def read_outcome(path: Path) -> Outcome:
     file = path / "summary.json"
     try:
         summary = json.loads(file.read_text(encoding="utf-8"))
-        error = None if summary["status"] == "finished" else FedDCError(str(summary["error"]))
+        error = None if summary["status"] == "finished" else DivergedError.read(str(summary["error"]))
         executor = str(summary["executor"])
     except OSError as fault:
         raise RunError(f"cannot read {file}: {fault.strerror}") from None

@@ -20,6 +20,8 @@ from .vectorised import Vectorised
 from .workers import Workers
 
 NAMES = ("auto", "in-process", "ray", "vectorised", "workers")
+CORES = "FEDDC_CORES"
+"""The environment variable with this process's share of the cores, where several run side by side."""
 
 SMALL_STEP = 2e6  # floating-point operations: below this a step is mostly overhead, which rows share
 WORTH_STARTING = 5.0  # seconds: workers take one or two to start
@@ -112,8 +114,10 @@ def find_device(name: str) -> str:
 
 
 def usable_cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """How many cores this process may use: all that the system gives it, or its share of them."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    share = os.environ.get(CORES, "")
+    return min(cores, int(share)) if share.isdecimal() and int(share) else cores
 
 
 def step_flops(job: Job) -> float:

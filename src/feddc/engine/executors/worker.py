@@ -84,7 +84,7 @@ class Worker:
 
 def main(control: int, memory: int) -> None:
     """Serve the parent at the other end of the socket ``control``, until it goes away."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
     with Connection(control) as parent, suppress(EOFError, ConnectionError):  # the parent went away: so do we
         try:
@@ -108,7 +108,7 @@ def _failure(error: Exception) -> list[Any]:
     return ["error", type(error).__name__, str(error), "".join(traceback.format_exception(error))]
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Leave when the parent does, however it went and whatever is being computed: its end of our stdin closes."""
     os.read(0, 1)  # not sys.stdin, whose lock would be held when the interpreter ends
     os._exit(0)

@@ -1,0 +1,136 @@
+"""A study on the terminal: how it goes, and what came of it. Every command that runs something ends here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..engine import Record
+from ..errors import check
+from ..report import pages, stored
+from ..report.figures import save_picture
+from ..report.lines import Setting, arrange
+from ..report.runs import Run, not_run, of_outcome, read
+from ..report.tables import overview
+from ..specs import Spec
+from ..study.cells import Cell, expected_rounds
+from ..study.config import Config
+from ..study.runinfo import status
+from ..study.runner import Outcome
+from ..study.sources import Named
+from ..study.study import Listener, Study
+from .display import Display, clock
+from .options import Show
+
+
+class Shown(Listener):
+    """Shows a study as it goes."""
+
+    def __init__(self, display: Display, kind: str, about: str = "") -> None:
+        self.display, self.kind, self.about = display, kind, about
+
+    def on_start(self, cell: Cell, executor: str) -> None:
+        if self.kind != "study" and not self.display.tasks:
+            self.display.say(self.about)
+            self.display.say(f"executor: {executor}")
+        self.display.watch(label(cell, self.kind), cell.config.rounds)
+
+    def on_record(self, cell: Cell, record: Record) -> None:
+        self.display.on_record(label(cell, self.kind), record)
+
+    def on_end(self, cell: Cell, outcome: Outcome) -> None:
+        self.display.finish(label(cell, self.kind), outcome, keep=self.kind != "study")
+
+
+def label(cell: Cell, kind: str) -> str:
+    """What a run is called on the terminal."""
+    if kind == "study":
+        return f"{cell.group}, {cell.column}, {cell.row}, seed {cell.config.seed}"
+    return cell.row or Spec.parse(cell.config.method).label
+
+
+def perform(study: Study, data_dir: Path | None, show: Show, *, fresh: bool = False, jobs: int = 1) -> None:
+    """Run what has not ended and show what came of it."""
+    if study.kind == "study":
+        perform_study(study, data_dir, show, jobs=jobs)
+    else:
+        perform_comparison(study, data_dir, show, fresh=fresh, jobs=jobs)
+
+
+def perform_comparison(study: Study, data_dir: Path | None, show: Show, *, fresh: bool, jobs: int) -> None:
+    """A run or a comparison: a table, and for a comparison a picture."""
+    source, first = Named(data_dir), study.cells[0].config
+    with Display({label(cell, study.kind): cell.config.rounds for cell in study.cells}, show) as display:
+        about = describe(first, len(source.federation(first)))
+        found = study.run(
+            source, Shown(display, study.kind, about), fresh=fresh, jobs=jobs, tensorboard=show.tensorboard
+        )
+    compared = _setting(found.values())
+    display.comparison(compared)
+    errors = [(cell, outcome) for cell, outcome in found.items() if outcome.error]
+    if study.kind == "run":
+        display.say(f"written to {study.folder}")
+        for _, outcome in errors:
+            if outcome.kept:
+                display.say(f"the checkpoint of round {outcome.kept} is kept in {study.folder / 'checkpoint'}")
+    else:
+        for cell, outcome in errors:
+            display.say(f"{cell.row}: {outcome.error}")
+        picture = study.folder / "convergence.png"
+        drawn = save_picture(compared, picture)
+        display.say((f"picture: {picture}   " if drawn else "") + f"runs: {study.folder}/")
+    if len(errors) == len(found) and errors[0][1].error is not None:
+        raise errors[0][1].error
+
+
+def perform_study(study: Study, data_dir: Path | None, show: Show, *, only_stored: bool = False, jobs: int = 1) -> None:
+    """A sweep or a reproduction: tables of all of it, pictures, and with a report folder its page."""
+    out, report = study.folder, None if study.report is None else Path(study.report)
+    file = None if report is None else report / f"{study.stem}.json"
+    known = stored.load(file) if file is not None and file.exists() else {}
+    runs: dict[str, Run] = {cell.key: known[cell.key] for cell in study.cells if cell.key in known}
+    runs |= {cell.key: read(study.place(cell)) for cell in study.cells if status(study.place(cell)) == "ended"}
+    check(
+        bool(runs) or not only_stored, f"{file} and {out} have no result of these cells: leave --stored out to run them"
+    )
+    todo = [] if only_stored else [cell for cell in study.cells if cell.key not in runs]
+    display = Display({label(cell, study.kind): expected_rounds(cell) for cell in todo}, show)
+    if todo:
+        source = Named(data_dir)
+        likely, most = (clock(each / min(jobs, len(todo))) for each in study.estimate(source, todo))
+        display.say(f"{len(todo)} of {len(study.cells)} cells to run: about {likely}, at most {most}, on this machine")
+        with display:
+            found = study.run(source, Shown(display, study.kind), cells=todo, jobs=jobs, tensorboard=show.tensorboard)
+        runs |= {cell.key: of_outcome(outcome) for cell, outcome in found.items()}
+    shown = [runs.get(cell.key) or not_run(cell.config) for cell in study.cells]
+    settings = arrange(shown)
+    for table in overview(settings):
+        display.say(f"{table.title}{f' ({table.note})' if table.note else ''}")
+        display.table(table)
+    for note in pages.misprints(settings):
+        display.say(f"note: the paper: {note}")
+    if report is not None and file is not None:
+        report.mkdir(parents=True, exist_ok=True)
+        stored.save(file, runs)
+        display.say(f"page: {pages.page(report, study.stem, shown, study.command)}")
+    elif runs:
+        for _, name in pages.pictures(out, study.stem, settings):
+            display.say(f"picture: {out / name}")
+
+
+def describe(config: Config, clients: int) -> str:
+    """The setting in one line; data that comes with its clients decides how many there are."""
+    who = (
+        f"cohorts of {config.cohort_size}" if config.cohort_size else f"{100 * (config.participation or 1):g} % a round"
+    )
+    return (
+        f"{config.data}, {clients} clients, {config.split or 'natural split'}, {who}, {config.model}, "
+        f"{config.rounds} rounds, {config.epochs} local epochs, batch {config.batch_size or 'full'}, "
+        f"lr {config.lr:g}×{config.lr_decay:g}, seed {config.seed}"
+    )
+
+
+def _setting(outcomes: Iterable[Outcome]) -> Setting:
+    """Runs of one comparison as the report orders them."""
+    [setting] = arrange([of_outcome(outcome) for outcome in outcomes])
+    return setting
