@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import dataclasses
 import http.server
 import re
 import shlex
@@ -19,8 +20,12 @@ import yaml
 import feddc
 from feddc.cli import main
 from feddc.cli.flower import flower
-from feddc.flower import local, versions
+from feddc.flower import Settings, local, versions
+from feddc.flower.new import write_app
+from feddc.flower.settings import override
+from feddc.options import LocalTraining
 from tests.flower.deployment import free_port
+from tests.flower.gateway import allowed
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -89,18 +94,8 @@ def test_dockerfile() -> None:
     assert local.OFFLINE.items() <= set_in_image.items()
 
 
-def allowed() -> tuple[list[str], str]:
-    """The locations of deploy/nginx.conf that are passed on, and what the others get."""
-    text = (DEPLOY / "nginx.conf").read_text()
-    blocks = re.findall(r"location (\S+) \{(.*?)\n        \}", text, re.DOTALL)
-    passed = [place for place, body in blocks if "proxy_pass" in body]
-    [other] = [re.search(r"return (\d+)", body) for place, body in blocks if place == "/"]
-    assert other
-    return passed, other[1]
-
-
 def test_the_gateway_passes_on_the_fleet_and_nothing_else() -> None:
-    assert allowed() == (["/v1/fleet/"], "403")
+    assert allowed() == (["/v1/fleet/"], 403)
 
 
 def test_the_supported_versions_of_flower(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +142,7 @@ def test_health(superlink: tuple[int, list[int]], capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out == "healthy\n"
     status[0] = 503
     assert health(f"127.0.0.1:{port}") == 2
-    assert "does not answer: Service Unavailable" in capsys.readouterr().err
+    assert "is not healthy: HTTP status 503" in capsys.readouterr().err
     assert health(f"127.0.0.1:{free_port()}") == 2
     assert "does not answer: [Errno 111]" in capsys.readouterr().err
     assert health("nonsense") == 2
@@ -167,6 +162,16 @@ def test_every_command_of_flower_says_what_it_does() -> None:
         command = flower.get_command(context, name)
         assert command
         assert command.help, name
+
+
+def test_every_setting_is_a_key_of_a_new_app(tmp_path: Path) -> None:
+    """Flower refuses a --run-config key that the app's config does not have."""
+    write_app(tmp_path / "hospitals")
+    app = tomllib.loads((tmp_path / "hospitals" / "pyproject.toml").read_text())["tool"]["flwr"]["app"]
+    keys = {field.name for kind in (Settings, LocalTraining) for field in dataclasses.fields(kind)} - {"training"}
+    assert {key.replace("-", "_") for key in app["config"]} == keys | {"method"}
+    settings = override(Settings(), app["config"])
+    assert settings == Settings(experiment="hospitals", training=LocalTraining(batch_size=10))
 
 
 def test_up_wants_a_config_for_every_site(tmp_path: Path) -> None:

@@ -23,9 +23,11 @@ def check_superlink(address: str, certificate: Path | None, timeout: float = 5.0
             raise ConfigError(f"cannot read {certificate}: {error}") from None
     url = f"{'http' if context is None else 'https'}://{host}:{port}/health"
     try:
-        with urllib.request.urlopen(url, timeout=timeout, context=context) as answer:
-            if answer.status != 200:
-                raise RunError(f"the SuperLink at {address} is not healthy: HTTP status {answer.status}")
+        with urllib.request.urlopen(url, timeout=timeout, context=context):
+            return
+    except urllib.error.HTTPError as error:
+        with error:
+            raise RunError(f"the SuperLink at {address} is not healthy: HTTP status {error.status}") from None
     except (urllib.error.URLError, OSError) as error:
         reason = getattr(error, "reason", error)
         raise RunError(f"the SuperLink at {address} does not answer: {reason}") from None
