@@ -66,6 +66,6 @@ def test_the_best_and_the_last_model_are_on_disk_during_the_run(tmp_path: Path) 
 def test_the_page_is_written_from_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     list(federated(tmp_path).run())
     with pytest.raises(SystemExit) as end:
-        main(["report", str(tmp_path / "server"), "--out", str(tmp_path / "report.html")])
+        main(["report", str(tmp_path / "server"), "--output", str(tmp_path / "report.html")])
     assert end.value.code == 0, capsys.readouterr().err
     assert "FedDC" in (tmp_path / "report.html").read_text()
