@@ -57,6 +57,10 @@ class FedDC:
         check(self.form in ("code", "paper"), f"form must be 'code' or 'paper', not {self.form!r}")
         check(self.steps in ("own", "nominal"), f"steps must be 'own' or 'nominal', not {self.steps!r}")
 
+    @property
+    def over_all(self) -> dict[str, bool]:  # Σ h_i / N and Σ ω_i g_i / N
+        return {"drift": False, "variate": True} if self.form == "code" else {}
+
     def init_server(self, model: Vector) -> Server:
         return Server(model, *self.init_client(model), self.server.init(model))
 

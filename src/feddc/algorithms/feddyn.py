@@ -46,6 +46,7 @@ class FedDyn:
     leak: float = 0.0
     server: ServerOptimizer = SGD()
     fixed_steps: ClassVar[bool] = False
+    over_all: ClassVar[dict[str, bool]] = {"drift": False}
 
     def __post_init__(self) -> None:
         check_number("alpha", self.alpha, 0)

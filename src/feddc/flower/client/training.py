@@ -15,6 +15,7 @@ from ... import __version__
 from ...algorithms import METHODS, Algorithm
 from ...data import Federation
 from ...engine.local import Job, Start, one_row, own_loss, steps_column, train_client
+from ...engine.membership import reweighed
 from ...errors import ConfigError, DivergedError, check
 from ...models import Buffers, FlatModel
 from ...types import LocalResult
@@ -79,13 +80,15 @@ class TrainingClient:
         sent, buffers = from_arrays(vectors, shape.sent), from_arrays(own, shape.buffers)
 
         memory = ClientMemory(self.folder / experiment / f"client-{self.number}")
-        state, lost = memory.recall(seen, shape.client)
+        state, lost, trained_with = memory.recall(seen, shape.client)
+        if trained_with is not None:
+            state = reweighed(algorithm, state, trained_with, len(self.samples.y))
         weight = torch.tensor([[config["weight"]]], dtype=torch.float32)
         rows = as_rows(state)
         federation = self._federation(agreed)
         local, trained = self.local_training(config, federation, algorithm, sent, rows, buffers, weight)
         upload, after = algorithm.upload(sent, rows, local, weight)
-        memory.keep(round, as_vectors(after))
+        memory.keep(round, as_vectors(after), len(self.samples.y))
 
         reply: dict[str, Any] = {"experiment": experiment, "round": round, "client": self.number, "lost": lost}
         drift = getattr(after, "drift", None)

@@ -34,11 +34,13 @@ class Progress:
     id: str = ""
     """The experiment's name and a random part: one begun anew under an old name does not meet the old one's state."""
     samples: dict[int, int] = field(default_factory=dict)
-    """n_i of every client, as it said when the experiment began."""
+    """n_i of every member, as it said last."""
     seen: dict[int, int] = field(default_factory=dict)
     """The last round in which an answer of each client was used."""
     agreed: Agreed = Agreed()
     """The scale and class names of all sites, as agreed on when the experiment began."""
+    away: dict[int, float] = field(default_factory=dict)
+    """Since when members are not connected, as ``time.time`` says."""
     norm: float | None = None
     """The median length of an update in the last round."""
 
@@ -71,9 +73,10 @@ class Checkpoint:
             self._check_same(begun)
             found = filled("server", server, tensors), filled("buffers", buffers, tensors)
             samples, seen = ({int(k): int(v) for k, v in progress[key].items()} for key in ("samples", "seen"))
+            away = {int(k): float(v) for k, v in progress["away"].items()}
             agreed = Agreed.from_metadata(about)
             place = int(progress["round"]), str(progress["id"])
-            return Progress(*found, *place, samples, seen, agreed, progress["norm"])
+            return Progress(*found, *place, samples, seen, agreed, away, progress["norm"])
         except (KeyError, ValueError) as error:
             raise RunError(f"{path} is not a checkpoint of this model and method: {error}") from None
 
@@ -82,7 +85,7 @@ class Checkpoint:
         with (self.folder / "records.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(dataclasses.asdict(record)) + "\n")
         tensors = named("server", progress.server) | named("buffers", progress.buffers)
-        where = {name: getattr(progress, name) for name in ("round", "id", "samples", "seen", "norm")}
+        where = {name: getattr(progress, name) for name in ("round", "id", "samples", "seen", "away", "norm")}
         about = {"setup": json.dumps(self.setup), "progress": json.dumps(where), **progress.agreed.metadata()}
         files.write(self.folder / "state.safetensors", tensors, about)
 

@@ -20,9 +20,10 @@ from ...data.federation import sample_weights
 from ...engine import Record, Site
 from ...engine.cohorts import make_cohorts
 from ...engine.local import Start, steps_column
+from ...engine.membership import resized, restarted, sizes_of
 from ...engine.records import Rejected
 from ...engine.rounds import Sums, nbytes
-from ...errors import DivergedError, RunError
+from ...errors import DivergedError, RunError, check
 from ...models import FlatModel, module_with
 from ...options import Sampling
 from ...types import Cohort, Local
@@ -38,6 +39,7 @@ from .checkpoint import Checkpoint
 from .directory import Directory, configuration
 from .members import SETTLE_SECONDS, Members, bindings
 
+MOST_CLIENTS = 100_000
 PATIENCE = {"refuse": 2.0, "use": 10.0}
 """So many times the time for an answer, a client is left to its work before it is asked anew."""
 log = getLogger("flwr").log
@@ -54,11 +56,15 @@ class Coordinator:
         flat = FlatModel(module)
         self.parameters = flat.params.numel()
         self.shape = templates(algorithm, flat)
-        sampling = Sampling(settings.participation, settings.cohort_size)
-        self.cohorts = make_cohorts(settings.clients, settings.rounds, sampling)
+        check(
+            settings.late == "refuse" or sum(field.numel() > 0 for field in self.shape.sent) == 1,
+            f"late=use needs a method that sends only the model: {self.name} also sends a mean gradient, "
+            "which has moved on when an answer comes late",
+        )
         self.members = Members(grid, self.introduce, settings.wait, bindings(settings.nodes))
         self.questions = Correspondence(grid, settings.answer_within * PATIENCE[settings.late])
         self.introduced: dict[int, Introduction] = {}
+        self.begun = False
         self.judge: Judge | None = None
         folder = Path(settings.folder).expanduser() if settings.folder else flower_home() / "feddc"
         self.checkpoint = Checkpoint(folder, settings.experiment, setup_of(algorithm, settings, self.parameters))
@@ -94,12 +100,14 @@ class Coordinator:
             return
         self.checkpoint.drop_records_after(progress.round)
         self.directory.begin()
-        # Everyone is needed once, to agree on a scale and on classes; after that a round goes on without some.
-        needed, settle = (settings.min_answers, min(SETTLE_SECONDS, settings.wait)) if begun else (settings.clients, 0)
-        self.members.gather(range(settings.clients), min(needed, settings.clients), settle)
-        if not begun:
-            everyone = [self.introduced[client] for client in range(settings.clients)]
-            progress.agreed = agree((each.moments for each in everyone), (each.names for each in everyone))
+        if begun:
+            self.members.gather(sorted(progress.samples), 1, min(SETTLE_SECONDS, settings.wait))
+        else:  # everyone is needed once, to agree on a scale and on classes; later rounds go on without some
+            self.members.gather(range(settings.clients), settings.clients)
+            first = {client: self.introduced[client] for client in range(settings.clients)}
+            progress.agreed = agree((each.moments for each in first.values()), (each.names for each in first.values()))
+            progress.samples = {client: each.samples for client, each in first.items()}
+        self.begun = True
         if self.test is not None:
             self.judge = Judge(self.module, as_samples(self.test).tested(progress.agreed))
         while progress.round < settings.rounds:
@@ -109,25 +117,56 @@ class Coordinator:
         self.directory.end()
 
     def introduce(self, client: int, answer: Packet) -> None:
-        """Take note of a client that says who it is."""
-        if client >= self.settings.clients:
-            known = f"clients are numbered 0 to {self.settings.clients - 1}"
-            raise RefusedError(f"it says that it is client {client}, but {known}")
+        """Take note of a client that says who it is; whoever is no member yet joins with the next round."""
+        if client >= MOST_CLIENTS:
+            raise RefusedError(f"it says that it is client {client}, but numbers go up to {MOST_CLIENTS - 1}")
         if self.settings.simulation and answer.config.get("simulated") is not True:
             raise RunError(
                 "this run was to be a simulation (simulation=true), but a real site is connected, and nothing was "
                 "trained: name a connection to a simulation, flwr run APP NAME"
             )
         found = introduction(client, answer, self.parameters, self.settings.most_samples)
-        before = self.progress.samples.get(client, found.samples)
-        if before != found.samples:
-            raise RefusedError(f"client {client} has {found.samples} samples, and began this experiment with {before}")
-        self.introduced[client], self.progress.samples[client] = found, found.samples
+        agreed = self.progress.agreed
+        if self.begun or self.progress.round:
+            columns = 0 if found.moments is None else found.moments.mean.size
+            if columns != len(agreed.mean) or not set(found.names) <= set(agreed.classes):
+                raise RefusedError(f"client {client} has other columns or classes than the members agreed on")
+        self.introduced[client] = found
+
+    def update_members(self) -> None:
+        """Let in who is new, take note of changed sample counts, and drop who has been away for too long."""
+        progress, now = self.progress, time.time()
+        self.members.refresh()
+        for client in progress.samples:
+            if client in self.members.nodes:
+                progress.away.pop(client, None)
+            else:
+                progress.away.setdefault(client, now)
+        gone = {client for client, since in progress.away.items() if now - since > self.settings.leave_after}
+        if gone and len(gone) < len(progress.samples):
+            for client in sorted(gone):
+                log(WARNING, "feddc: client %s was away for too long and is no member any more", client)
+                del progress.samples[client], progress.away[client]
+            # Nobody knows what those that left had contributed to the server's means: all begin again from zero.
+            progress.server, progress.seen = restarted(self.algorithm, progress.server), {}
+            self.questions.forget_all()
+        samples = dict(progress.samples)
+        for client in self.members.nodes:
+            new = self.introduced[client].samples
+            if client not in samples:
+                log(INFO, "feddc: client %s joins with %s samples", client, new)
+            elif samples[client] != new:
+                log(INFO, "feddc: client %s has %s samples now, and had %s", client, new, samples[client])
+            samples[client] = new
+        if samples != progress.samples:
+            before, after = sizes_of(progress.samples), sizes_of(samples)
+            progress.server, progress.samples = resized(self.algorithm, progress.server, before, after), samples
 
     def step(self) -> Record:
         """Run the next round."""
         began, progress, settings = time.perf_counter(), self.progress, self.settings
         round = progress.round + 1
+        self.update_members()
         self.weigh()
         cohort = self.cohort(round)
         sent = self.algorithm.broadcast(progress.server)
@@ -177,17 +216,22 @@ class Coordinator:
         return record
 
     def weigh(self) -> None:
-        """ω_i of every client, and the nominal number of steps, from the samples that they have now."""
-        sizes = np.array([self.progress.samples[client] for client in range(self.settings.clients)], dtype=np.int64)
-        self.weights = sample_weights(sizes)
-        self.nominal = self.settings.training.nominal_steps(sizes)
+        """ω_i and K_i of every member, and the nominal number of steps, from the samples that they have now."""
+        clients, training = sorted(self.progress.samples), self.settings.training
+        sizes = np.array([self.progress.samples[client] for client in clients], dtype=np.int64)
+        self.nominal = training.nominal_steps(sizes)
         fixed = self.nominal if self.algorithm.fixed_steps else None
-        self.steps = steps_column(sizes, self.settings.training, self.module, fixed)
+        steps, weights = steps_column(sizes, training, self.module, fixed), sample_weights(sizes)
+        self.weights = {client: weights[[row]] for row, client in enumerate(clients)}
+        self.steps = {client: steps[[row]] for row, client in enumerate(clients)}
 
     def cohort(self, round: int) -> list[int]:
         """The clients to ask in this round: those drawn that are connected and not at work on an earlier question."""
-        drawn = self.cohorts.draw(self.settings.seed, round).tolist()
-        here = self.members.gather(drawn, min(self.settings.min_answers, len(drawn)))
+        settings, members = self.settings, sorted(self.progress.samples)
+        size = settings.cohort_size and min(settings.cohort_size, len(members))
+        cohorts = make_cohorts(len(members), settings.rounds, Sampling(settings.participation, size))
+        drawn = [members[place] for place in cohorts.draw(settings.seed, round).tolist()]
+        here = self.members.gather(drawn, min(settings.min_answers, len(drawn)))
         busy = {client: self.questions.busy(client, self.members.nodes[client]) for client in here}
         for client in drawn:
             if client not in here:
@@ -213,7 +257,8 @@ class Coordinator:
             try:
                 if of != round and self.settings.late == "refuse":
                     raise SilentError(f"it came too late, in round {round}")
-                update = answers.take(client, of, answer)
+                self.note_samples(client, answer)
+                update = answers.take(client, of, answer, self.progress.samples[client])
             except RefusedError as reason:
                 log(WARNING, "feddc: the answer of client %s in round %s is not used: %s", client, of, reason)
                 if not isinstance(reason, SilentError):
@@ -232,17 +277,23 @@ class Coordinator:
             del answers.updates[client]
         return seconds, sorted(silent), [Rejected(*each) for each in sorted(rejected.items())]
 
+    def note_samples(self, client: int, answer: Packet | RefusedError) -> None:
+        """A client that has read its data again says how many samples it has: they count from the next round on."""
+        said = None if isinstance(answer, RefusedError) else answer.config.get("samples")
+        if isinstance(said, int) and not isinstance(said, bool) and 1 <= said <= self.settings.most_samples:
+            self.introduced[client] = self.introduced[client]._replace(samples=said)
+
     def add_up(self, round: int, answers: Answers, used: list[int]) -> int:
         """Move the server on by the mean of these clients' answers; the bytes of one of them."""
         progress, sums, training = self.progress, Sums(), self.settings.training
         for client in used:
             upload, own = answers.read(client)
             plan = vars(training.schedule(answers.updates[client].round, self.nominal))
-            weight, local = self.weights[[client]], Local(steps=self.steps[[client]], **plan)
+            weight, local = self.weights[client], Local(steps=self.steps[client], **plan)
             sums.add(as_rows(upload), as_rows(own), weight, self.algorithm.weigh(local, weight))
         means, buffers = sums.means(progress.buffers)
         plan = vars(training.schedule(round, self.nominal))
-        present = Cohort(participation=len(used) / self.settings.clients, size=len(used), **plan)
+        present = Cohort(participation=len(used) / len(progress.samples), size=len(used), **plan)
         server = self.algorithm.aggregate(progress.server, means, present)
         if not torch.isfinite(server.model).all():
             raise DivergedError(self.name, round)
@@ -301,7 +352,7 @@ def mean_measures(sites: dict[int, Measures]) -> Measures:
 
 def setup_of(algorithm: Algorithm, settings: Settings, parameters: int) -> dict[str, Any]:
     """What has to stay the same for an experiment to be continued."""
-    drawn = {key: getattr(settings, key) for key in ("clients", "seed", "participation", "cohort_size")}
+    drawn = {key: getattr(settings, key) for key in ("seed", "participation", "cohort_size")}
     return {"method": repr(algorithm), **drawn, **asdict(settings.training), "parameters": parameters}
 
 
