@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -277,7 +277,10 @@ def test_what_cannot_be_vectorised_says_why(module: nn.Module, sentence: str) ->
         ({"executor": "worker"}, "unknown executor 'worker': did you mean 'workers'?"),
         ({"executor": "workers", "workers": 0}, "workers must be a whole number, 1 or more, not 0"),
         ({"executor": "in-process", "workers": 2}, "workers=2 does not go with executor='in-process'"),
-        ({"executor": "workers", "device": "meta"}, "device='meta' needs executor='vectorised', not 'workers'"),
+        (
+            {"executor": "workers", "device": "meta"},
+            "device='meta' needs executor='vectorised' or 'in-process'",
+        ),
     ],
 )
 def test_options_that_cannot_be_used(options: dict[str, object], sentence: str) -> None:
@@ -289,6 +292,26 @@ def test_options_that_cannot_be_used(options: dict[str, object], sentence: str) 
 def test_a_device_that_is_not_there() -> None:
     with pytest.raises(feddc.ConfigError, match=r"^device 'gpu' cannot be used: "):
         choose(job(dense()), 1, 4, Compute(device="gpu"))
+
+
+@pytest.mark.parametrize("executor", ["auto", "in-process"])
+def test_a_device_trains_what_rows_cannot(executor: str) -> None:
+    """On "cpu:0" everything is moved as to a GPU: BatchNorm and dropout train there, with the plain result."""
+    module = with_buffers_and_noise()
+    choice = choose(job(module), 1, 4, Compute(executor, device="cpu:0"))
+    assert isinstance(choice.executor, InProcess)
+    assert choice.executor.device == torch.device("cpu:0")
+    assert choice.reason.startswith("in-process on cpu:0, ")
+    flat = FlatModel(module)
+    start = Start(1, flat.params, flat.buffers())
+
+    def correct(clients: Sequence[int]) -> Correction:
+        return Correction(torch.full((len(clients), len(flat.params)), 0.01), prox=0.1)
+
+    found, wanted = (next(each.train([1], start, correct)) for each in (choice.executor, InProcess(job(module))))
+    assert torch.equal(found.params, wanted.params)
+    assert torch.equal(found.buffers.floats, wanted.buffers.floats)
+    assert not torch.equal(found.params[0], flat.params)
 
 
 def test_small_dense_models_are_vectorised_whatever_the_machine() -> None:

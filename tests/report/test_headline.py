@@ -16,7 +16,9 @@ def of(path: Path) -> Headline:
 
 
 def everything(found: Headline) -> str:
-    return " ".join([found.sentence, found.cost, *(f"{c.question} {c.answer} {c.who} {c.note}" for c in found.cards)])
+    return " ".join(
+        [found.sentence, found.detail, found.cost, *(f"{c.question} {c.answer} {c.who} {c.note}" for c in found.cards)]
+    )
 
 
 def test_a_run_under_way_is_not_judged(tmp_path: Path) -> None:
@@ -45,8 +47,9 @@ def test_a_method_that_gets_there_with_some_seeds_gets_there_with_some_seeds(tmp
     found = of(tmp_path)
     assert found.sentence.startswith(
         "FedDC reaches 90 % in the fewest rounds: 12.7 ± 0.6, at least 19.7 fewer than FedAvg, "
-        "which gets there with 1 of 3 seeds (95 % interval "
+        "which gets there with 1 of 3 seeds."
     )
+    assert found.detail == "95 % interval 9.63 to 29.7; paired t-test, 3 seeds."
     assert "does not" not in everything(found)
 
 
@@ -75,9 +78,9 @@ def test_ties_are_ties(tmp_path: Path) -> None:
         write_seeds(tmp_path / "two", method, [reaching(n, 30) for n in (7, 8, 7)])
     write_seeds(tmp_path / "two", "fedavg", [reaching(n, 30) for n in (20, 22, 20)])
     assert of(tmp_path / "two").sentence.startswith(
-        "SCAFFOLD and FedDC reach 90 % in the fewest rounds; no difference between them is shown with these 3 seeds. "
-        "SCAFFOLD: 7.3 ± 0.6, 13.3 fewer than FedAvg ("
+        "SCAFFOLD and FedDC reach 90 % in the fewest rounds; no difference between them is shown with these 3 seeds."
     )
+    assert of(tmp_path / "two").detail.startswith("SCAFFOLD: 7.3 ± 0.6, 13.3 fewer than FedAvg (95 % interval ")
 
 
 def test_one_seed_makes_no_claim(tmp_path: Path) -> None:

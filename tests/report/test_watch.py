@@ -61,6 +61,25 @@ def test_an_experiment_without_a_round_is_waited_for(tmp_path: Path) -> None:
     assert "<i>" not in text
 
 
-def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(feddc.RunError, match="holds no runs of feddc: it is empty"):
+def test_a_folder_is_waited_for(tmp_path: Path) -> None:
+    watched = Watched(tmp_path / "later")
+    assert "there is no folder" in watched.body()
+    (tmp_path / "later").mkdir()
+    assert "it is empty" in watched.body()
+    write_run(tmp_path / "later" / "a", done=3)
+    assert "3 of 20" in watched.body()
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(feddc.RunError, match="is not a folder"):
+        Watched(tmp_path / "file")
+
+
+@pytest.mark.parametrize("package", ["plotly.offline", "jinja2"])
+def test_without_the_extra_it_is_refused_in_a_sentence(
+    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, package, None)
+    with pytest.raises(feddc.ConfigError, match=r"which is not installed: pip install 'feddc\[report\]'"):
         serve(tmp_path, 0)

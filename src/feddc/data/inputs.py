@@ -29,7 +29,7 @@ def tensors(x: Inputs) -> list[Tensor]:
 
 def take(x: Inputs, rows: Tensor) -> Inputs:
     """Some samples, copied."""
-    return each(lambda part: part.index_select(0, rows), x)  # faster than part[rows]
+    return each(lambda part: part.index_select(0, rows.to(part.device)), x)  # faster than part[rows]
 
 
 def cut(x: Inputs, block: slice) -> Inputs:

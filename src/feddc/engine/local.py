@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -81,12 +82,21 @@ class Start(NamedTuple):
 def train_client(job: Job, model: FlatModel, client: int, start: Start, correction: Correction) -> None:
     """Train ``model`` in place as ``client`` would in this round; ``correction`` is that client's row."""
     model.load(start.model, start.buffers)
-    with torch.random.fork_rng(devices=[]):  # dropout and the like are keyed too
-        # Not torch.manual_seed: without a GPU it keeps a traceback of every call for the day one appears.
-        torch.default_generator.manual_seed(int(generator(job.seed, "torch", start.round, client).integers(2**63)))
+    with seeded(int(generator(job.seed, "torch", start.round, client).integers(2**63)), model.params.device):
         samples = client_batches(job, start.round, client, model.params.dtype)
         add_gradient = client_gradient(job, model, client, start)
         local_sgd(model, samples, correction, job.training, job.training.lr_in(start.round), add_gradient)
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Random numbers of this device from ``seed``, for dropout and the like; what was there before comes back."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        # Not torch.manual_seed: without a GPU it keeps a traceback of every call for the day one appears.
+        torch.default_generator.manual_seed(seed)
+        if device.type != "cpu":
+            getattr(torch, device.type).manual_seed(seed)
+        yield
 
 
 def client_gradient(job: Job, model: FlatModel, client: int, start: Start) -> AddGradient:
@@ -94,7 +104,7 @@ def client_gradient(job: Job, model: FlatModel, client: int, start: Start) -> Ad
     task, own = job.federation.task, job.local_loss
     if own is None:
         return gradient_of(model, task, job.training.precision)
-    counts = torch.from_numpy(job.federation.label_counts_of(client))
+    counts = torch.from_numpy(job.federation.label_counts_of(client)).to(model.params.device)
     reference = FlatModel(job.module) if job.needs_reference else None
     if reference is not None:
         reference.load(start.model, start.buffers)
@@ -124,7 +134,7 @@ def client_batches(job: Job, round: int, client: int, dtype: torch.dtype) -> Ite
         sample = take(x, batch)
         if augment is not None:
             sample = augment(sample)
-        yield ready(sample, dtype, job.memory_format), y.index_select(0, batch)
+        yield ready(sample, dtype, job.memory_format), y.index_select(0, batch.to(y.device))
 
 
 def augmentation(job: Job, round: int, client: int) -> Callable[[Inputs], Inputs] | None:
@@ -200,6 +210,7 @@ def local_sgd(
     """
     params, grads = model.params, model.grads
     linear, prox, decay, scale, begin, ahead = correction
+    linear, begin, ahead = (each if each is None else each.to(params.device) for each in (linear, begin, ahead))
     prox, scale, decay = float(prox), float(scale), training.weight_decay + float(decay)
     model.train()
     if begin is not None:

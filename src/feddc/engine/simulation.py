@@ -26,7 +26,7 @@ from .callbacks import Callback
 from .cohorts import Bernoulli, answering, make_cohorts
 from .drift import DriftMeter
 from .evaluation import output_of
-from .executors import Vectorised, choose
+from .executors import InProcess, Vectorised, choose
 from .executors.choose import find_device
 from .guarding import guard_of, poisoned
 from .judging import Judged, check_judges, judge, personal_scores
@@ -247,7 +247,10 @@ class Simulation:
     @property
     def arithmetic(self) -> str:
         """Whose rounding this is: simulations with the same word here give the same bits."""
-        return f"vectorised on {self.executor.device}" if isinstance(self.executor, Vectorised) else "plain"
+        for kind, name in ((Vectorised, "vectorised"), (InProcess, "in-process")):
+            if isinstance(self.executor, kind) and self.executor.device is not None:
+                return f"{name} on {self.executor.device}"
+        return "plain"
 
     def module(self) -> nn.Module:
         """A copy of the user's module with the current global weights and buffers."""

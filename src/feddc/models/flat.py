@@ -84,7 +84,7 @@ def module_with(initial: nn.Module, params: Vector, buffers: Buffers) -> nn.Modu
 
 
 def _gather(tensors: list[Tensor], dtype: torch.dtype) -> Tensor:
-    return torch.cat([torch.zeros(0, dtype=dtype), *(t.detach().reshape(-1).to(dtype) for t in tensors)])
+    return torch.cat([torch.zeros(0, dtype=dtype), *(t.detach().reshape(-1).to("cpu", dtype) for t in tensors)])
 
 
 def _scatter(vector: Tensor, tensors: list[Tensor]) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import mean, stdev
+from typing import Literal
 
 from ..paper.known import Known, known
 from ..study.cells import Number
@@ -65,6 +66,17 @@ def best(setting: Setting) -> Column:
 def last(setting: Setting) -> Column:
     heading = f"last 10, {setting.measure.unit}" if setting.measure.share else "last 10"
     return Column("last10", heading, lambda line: _score(line, list(line.last().values())), "last")
+
+
+def of_clients(setting: Setting, part: Literal["mean", "worst"]) -> Column:
+    """The score over single clients; nothing where they were not scored."""
+
+    def make(line: Line) -> Entry:
+        found = [each for run in line.ended if (each := run.of_clients(part)) is not None]
+        return _score(line, found) if found else Entry("")
+
+    unit = f", {setting.measure.unit}" if setting.measure.share else ""
+    return Column(f"clients_{part}", {"mean": "clients' mean", "worst": "worst tenth"}[part] + unit, make, "clients")
 
 
 def paper_best() -> Column:
@@ -184,13 +196,17 @@ def difference(setting: Setting, base: Line, shown: Column) -> Column:
             return Entry("one seed")
         scale, digits = (setting.measure.shown(1.0), setting.measure.digits) if shown.key == "best" else (1.0, 1)
         centre, low, high = (scale * each for each in (found.difference, found.low, found.high))
+        short = shown.key == "rounds" and any(
+            not each.reached for one in (line, base) for each in one.reach(setting.target).values()
+        )
         text = f"{centre:+.{digits}f} ({low:+.{digits}f} to {high:+.{digits}f}), p = {found.p:.2g}"
+        text = text.replace("-", "−") + (", a bound" if short else "")
         numbers = {"mean": centre, "low": low, "high": high, "p": found.p, "n": found.seeds}
         return Entry(
             text if found.high < math.inf else f"{centre:+.{digits}f}, no interval", numbers, found.significant
         )
 
-    return Column(f"{shown.key}-difference", f"{shown.heading} less {base.label}'s", make, "difference")
+    return Column(f"{shown.key}-difference", shown.heading, make, "difference")
 
 
 def rounds_text(found: Sequence[Reach], pending: int = 0) -> str:

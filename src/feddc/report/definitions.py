@@ -5,6 +5,8 @@ from __future__ import annotations
 DEFINITIONS = {
     "best": "**Best**: the best score of any evaluated round, on the test set. It flatters: a lucky round counts.",
     "last": "**Last 10**: the mean of the last ten evaluations of a run: what is left when luck is averaged out.",
+    "clients": "**Clients' mean, worst tenth**: the global model on what each client holds out, in the last round "
+    "that was scored there: the plain mean over clients, and the mean of the worst tenth of them (at least one).",
     "deviation": "**±**: the standard deviation over seeds (n − 1). With one seed there is none.",
     "difference": "**A difference is shown** where the 95 % interval of the paired differences over seeds leaves out 0 "
     "(paired t-test, two-sided; each comparison with the first on its own, without a correction for their number). "

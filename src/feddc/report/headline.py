@@ -25,9 +25,11 @@ class Card:
 
 @dataclass(frozen=True)
 class Headline:
-    """One sentence, and the cards below it."""
+    """One sentence, what stands behind it, and the cards below it."""
 
     sentence: str
+    detail: str = ""
+    """Interval, test and seeds of what the sentence says."""
     cards: tuple[Card, ...] = ()
     cost: str = ""
     """What a round of the first method moves beside one of FedAvg: this depends on no seed and no clock."""
@@ -46,17 +48,17 @@ def headline(setting: Setting) -> Headline:
     shown = [each for each in (best, rounds, moved) if each is not None and (each is best or _arrives(setting, each))]
     order = [each for each in (rounds, best) if each in shown and each is not None]
     main = next((each for each in order if each.ranking.behind), order[0])  # what shows a difference, if anything does
-    sentence = _alone(setting, over[0]) if len(over) == 1 else _sentence(setting, main)
+    sentence, detail = (_alone(setting, over[0]), "") if len(over) == 1 else _sentence(setting, main)
     if rounds not in shown and len(over) > 1:
         sentence += f" No run reaches {setting.goal}."
     prefix = "Of the methods that have finished: " if going else ""
     cards = tuple(_card(setting, each) for each in shown)
-    return Headline(prefix + sentence, cards, _round_cost(setting, main.ranking.first))
+    return Headline(prefix + sentence, detail, cards, _round_cost(setting, main.ranking.first))
 
 
 def _arrives(setting: Setting, quantity: Quantity) -> bool:
-    """Whether the first gets to the target with any seed: else there is nothing to tell of rounds and bytes."""
-    return any(each.reached for each in quantity.ranking.first.reach(setting.target).values())
+    """Whether the first gets to the target with all its seeds: else rounds and bytes are not what to tell first."""
+    return all(each.reached for each in quantity.ranking.first.reach(setting.target).values())
 
 
 def _no_claim_yet(setting: Setting) -> str:
@@ -70,19 +72,20 @@ def _no_claim_yet(setting: Setting) -> str:
     return f"No claim yet: {done} of {len(runs)} runs finished; the one furthest back has run {where}."
 
 
-def _sentence(setting: Setting, what: Quantity) -> str:
-    """One is ahead, some are level, or no difference is shown."""
+def _sentence(setting: Setting, what: Quantity) -> tuple[str, str]:
+    """One is ahead, some are level, or no difference is shown; and what stands behind that."""
     ranking, first = what.ranking, what.ranking.first
     if ranking.seeds < 2:
-        return _one_seed(setting, what)
+        return _one_seed(setting, what), ""
     seeds = f"these {ranking.seeds} seeds"
     if not ranking.behind:
-        return f"No difference in {what.noun} is shown with {seeds}."
-    against = f"{what.show(first)}, {what.against(setting.baseline(first))}"
+        return f"No difference in {what.noun} is shown with {seeds}.", ""
+    by, test = what.against(setting.baseline(first))
     if ranking.claim:
-        return f"{first.label} {what.ahead[0]}: {against}."
+        return f"{first.label} {what.ahead[0]}: {what.show(first)}, {by}.", f"{test[0].upper()}{test[1:]}."
     names = _names([first, *ranking.level])
-    return f"{names} {what.ahead[1]}; no difference between them is shown with {seeds}. {first.label}: {against}."
+    sentence = f"{names} {what.ahead[1]}; no difference between them is shown with {seeds}."
+    return sentence, f"{first.label}: {what.show(first)}, {by} ({test})."
 
 
 def _one_seed(setting: Setting, what: Quantity) -> str:
@@ -108,7 +111,8 @@ def _card(setting: Setting, what: Quantity) -> Card:
     elif ranking.level:
         note = f"no difference shown with these {ranking.seeds} seeds"
     else:
-        note = what.against(setting.baseline(ranking.first)) if ranking.behind else f"{ranking.seeds} seeds"
+        by, test = what.against(setting.baseline(ranking.first)) if ranking.behind else ("", f"{ranking.seeds} seeds")
+        note = f"{by} ({test})" if by else test
     return Card(what.question, what.show(ranking.first), who, note, what.column.define)
 
 

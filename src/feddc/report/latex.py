@@ -29,7 +29,7 @@ _SPECIAL = {
         )
     },
 }
-_NUMBER = re.compile(r"[+-]?\d[\d.]*(?:e-?\d+)?(?: ± \d[\d.]*)?|[<>]\d[\d.]*")
+_NUMBER = re.compile(r"[+−-]?\d[\d.]*(?:e-?\d+)?(?: ± \d[\d.]*)?|[<>]\d[\d.]*")
 CAPTION = (
     "Mean ± standard deviation over seeds; >N: not reached in N rounds; "
     "bold: ahead of all others (paired t-test over seeds, 95 %)."
@@ -87,7 +87,10 @@ def _entry(entry: Entry) -> str:
     """Numbers in math, so that minus and ± are set as such; bold where the table is."""
     parts, end = [], 0
     for found in _NUMBER.finditer(entry.text):
-        parts += [escape(entry.text[end : found.start()]), "$" + found.group().replace("±", r"\pm") + "$"]
+        parts += [
+            escape(entry.text[end : found.start()]),
+            "$" + found.group().replace("±", r"\pm").replace("−", "-") + "$",
+        ]
         end = found.end()
     text = "".join([*parts, escape(entry.text[end:])]).replace("$$", "")  # neighbours in math are one formula
     return f"\\textbf{{\\boldmath {text}}}" if entry.bold else text

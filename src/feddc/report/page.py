@@ -22,6 +22,8 @@ from ..engine.growth import warning
 from ..errors import ConfigError
 from ..study.config import Config
 from . import series
+from .about import facts
+from .clients import site_table, strips
 from .commands import commands
 from .definitions import DEFINITIONS
 from .headline import headline
@@ -51,11 +53,20 @@ def page(inside: str, title: str, *, live: bool = False) -> str:
     return _template("page.html").render(**content, body=inside, live=live)
 
 
+def check_installed() -> None:
+    """Refuse in a sentence where a package is missing that the page is made with."""
+    with _needs("plotly"):
+        import plotly.offline  # noqa: F401
+    with _needs("jinja2"):
+        import jinja2  # noqa: F401
+
+
 def body(settings: Sequence[Setting]) -> str:
     """What changes as runs go on: the text, the tables and the numbers, without styles and scripts."""
     return _template("body.html").render(
         settings=[_texts(setting) for setting in settings],
         overview=overview(settings) if len(settings) > 1 else [],
+        clients=any(strips(each) or any(site_table(line) for line in each.lines) for each in settings),
         sensitive=any(series.sensitivity(each) or ablation_table(each) for each in settings),
         data=_json([_numbers(settings, setting) for setting in settings]),
         definitions={key: _defined(text) for key, text in DEFINITIONS.items()},
@@ -85,8 +96,11 @@ def _texts(setting: Setting) -> dict[str, Any]:
         "misprints": misprints([setting]),
         "drift": any(record.drift is not None for run in runs for record in run.records),
         "split": series.split(setting),
-        "shared": {key: found[0] for key, found in values.items() if len(set(found)) == 1},
+        "shared": {key: v[0] for key, v in values.items() if len(set(v)) == 1 and v[0] is not None},
         "runs": runs,
+        "facts": facts(runs),
+        "strips": strips(setting),
+        "sites": [table for line in setting.lines if (table := site_table(line)) is not None],
         "commands": commands(setting),
     }
 
@@ -103,6 +117,7 @@ def _numbers(settings: Sequence[Setting], setting: Setting) -> dict[str, Any]:
         "heat": series.heats(settings, setting),
         "split": series.split(setting),
         "alpha": series.sensitivity(setting),
+        "strips": strips(setting),
     }
 
 

@@ -9,7 +9,7 @@ from . import columns
 from .columns import Column
 from .lines import Line, Setting
 from .ranking import Ranking, rank
-from .stats import TEST, Paired
+from .stats import TEST
 from .units import amount
 
 
@@ -34,17 +34,14 @@ class Quantity:
     def show(self, line: Line) -> str:
         return f"{self.column.make(line).text} {self.unit}".strip()
 
-    def against(self, base: Line | None) -> str:
-        """The first beside FedAvg, or beside the nearest that is behind it, with interval and test."""
+    def against(self, base: Line | None) -> tuple[str, str]:
+        """The first beside FedAvg, or the nearest that is behind it; and the interval, test and seeds of that."""
         behind = self.ranking.behind
         line, found = next((pair for pair in behind if pair[0] is base), behind[0])
-        least, note = ("at least ", self.short(line)) if self.short(line) else ("", "")
-        size = self.size(abs(found.difference))
-        return f"{least}{size} {self.relation} {line.label}{note} ({self._interval(found)})"
-
-    def _interval(self, found: Paired) -> str:
+        note = self.short(line)
+        words = f"{'at least ' if note else ''}{self.size(abs(found.difference))} {self.relation} {line.label}{note}"
         low, high = sorted((abs(found.low), abs(found.high)))
-        return f"95 % interval {self.size(low)} to {self.size(high)}; {TEST}, {found.seeds} seeds"
+        return words, f"95 % interval {self.size(low)} to {self.size(high)}; {TEST}, {found.seeds} seeds"
 
     def tied(self) -> list[Line]:
         """The lines with the very number of the first."""
@@ -110,4 +107,4 @@ def _quantity(lines: Sequence[Line], column: Column, **words: object) -> Quantit
 def _short(setting: Setting, line: Line) -> str:
     reach = line.reach(setting.target).values()
     got = sum(each.reached for each in reach)
-    return "" if got == len(reach) else f", which gets there with {got} of {len(reach)} seeds"
+    return "" if got == len(reach) else f", which gets there with {got or 'none'} of {len(reach)} seeds"

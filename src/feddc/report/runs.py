@@ -82,6 +82,12 @@ class Run:
         found = (p for p in self.points if p.score is not None and self.measure.reached(p.score, target))
         return next(found, None)
 
+    def of_clients(self, part: Literal["mean", "worst"]) -> float | None:
+        """Over single clients, in the last round that scored them: the mean, or the mean of the worst tenth."""
+        found = (record.clients for record in reversed(self.records) if record.clients is not None)
+        scores = next(found, None)
+        return None if scores is None else getattr(scores, part)
+
     @property
     def bound(self) -> int:
         """The rounds within which a target that was not reached is known not to be. A run that diverged never will."""

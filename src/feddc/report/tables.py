@@ -23,6 +23,8 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, tuple[Entry, ...]], ...]
     note: str = ""
+    first: str = "method"
+    """What the rows are."""
 
 
 def compare_table(setting: Setting) -> Table:
@@ -72,6 +74,8 @@ def score_table(setting: Setting) -> Table:
         columns.best(setting),
         columns.paper_best(),
         columns.last(setting),
+        columns.of_clients(setting, "mean"),
+        columns.of_clients(setting, "worst"),
         columns.seeds(),
         columns.rounds_run(),
         columns.moved_total(),
@@ -97,7 +101,7 @@ def difference_table(setting: Setting) -> Table | None:
     shown = [columns.difference(setting, base, column) for column in judged]
     rest = [line for line in lines if line is not base]
     note = "95 % interval, paired t-test over seeds; bold: the interval leaves out 0."
-    return _table("differences", f"Differences to {base.label}", rest, shown, note)
+    return _table("differences", f"Differences from {base.label}", rest, shown, note)
 
 
 def ablation_table(setting: Setting) -> Table | None:
@@ -136,8 +140,8 @@ def overview(settings: Sequence[Setting]) -> list[Table]:
             rounds, beside = _same(columns.rounds_to(target)), _same(columns.paper_rounds(target))
             tables.append(_pivot(f"Rounds to {goal}{name}", members, rounds, beside))
             if stop:
-                speedup = _speedup(target)
-                tables.append(_pivot(f"Speed-up over FedAvg, {goal}{name}", members, speedup))
+                speedups = _pivot(f"Speed-up over FedAvg, {goal}{name}", members, _speedup(target))
+                tables += [speedups] if any(entry.numbers for _, row in speedups.rows for entry in row) else []
                 tables.append(_pivot(f"Moved to {goal}{name}", members, _same(columns.moved_to(target))))
     return tables
 

@@ -7,9 +7,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
 
-from ..errors import RunError
+from ..errors import FedDCError, RunError
 from .lines import arrange
-from .page import body, page
+from .page import body, check_installed, page
 from .runs import collect, directories
 
 HOST = "127.0.0.1"
@@ -19,7 +19,9 @@ class Watched:
     """The runs in a folder as the inside of a page, made again when they have changed."""
 
     def __init__(self, folder: Path) -> None:
-        directories(folder)  # an empty or foreign folder is refused before anything is served
+        if folder.exists() and not folder.is_dir():
+            raise RunError(f"{folder} is not a folder")
+        check_installed()  # said here in a sentence, not in the handler of every request
         self.folder = folder
         self._lock, self._seen, self._body = Lock(), "", ""
 
@@ -29,7 +31,10 @@ class Watched:
                 seen = self._signature()
                 if seen != self._seen:
                     self._body, self._seen = body(arrange(collect([self.folder]))), seen
-            except (RunError, FileNotFoundError) as error:  # no round yet, or a cell that was renamed as it was read
+            except (
+                FedDCError,
+                FileNotFoundError,
+            ) as error:  # nothing yet, or a cell renamed as it was read
                 self._seen = ""
                 return f"<p>Waiting: {escape(str(error))}.</p>"
             return self._body

@@ -41,10 +41,9 @@ def ready(config: Config, path: Path) -> tuple[Config, bool]:
         return config, False
     if not any((path / name).exists() for name in ("run.json", "records.jsonl")):  # killed before it began
         return config, True
-    arithmetic = read_info(path)["arithmetic"]
-    if arithmetic.startswith("vectorised on "):
-        device = arithmetic.removeprefix("vectorised on ")
-        return dataclasses.replace(config, executor="vectorised", workers=None, device=device), True
+    executor, on, device = read_info(path)["arithmetic"].partition(" on ")
+    if on:
+        return dataclasses.replace(config, executor=executor, workers=None, device=device), True
     return dataclasses.replace(config, device="cpu"), True
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import torch
 
-from ...data.federation import Block
+from ...data.federation import ROWS, Block
 from ...models import Buffers, FlatModel
 from ...types import Correction, Rows
 from ..evaluation import Evaluation, evaluate
@@ -75,6 +77,18 @@ def in_parts(trained: Trained, start: Start) -> Parts:
 def evaluate_block(job: Job, model: FlatModel, block: Block) -> Evaluation:
     """The loaded model on one block of samples."""
     return evaluate(model, *job.federation.block(block), job.federation.task, job.memory_format)
+
+
+def moved(job: Job, device: torch.device) -> Job:
+    """The job with module and data on the device, the data in the model's type."""
+    federation = job.federation
+    module = copy.deepcopy(job.module).to(device)
+    kind = FlatModel(module).params.dtype
+    parts = {
+        name: part if name in ROWS else part.to(device, kind if part.is_floating_point() else None)
+        for name, part in federation.named_tensors().items()
+    }
+    return replace(job, module=module, federation=federation.bare().filled(parts))
 
 
 @contextmanager

@@ -44,7 +44,8 @@ def choose(job: Job, rounds: int, cohort: float, compute: Compute = Compute()) -
     if name == "ray":
         return _on_ray(job, compute.ray_address)
     if name == "in-process":
-        return Choice(InProcess(job), "in-process, as asked")
+        used = None if place == "cpu" else place
+        return Choice(InProcess(job, used), f"in-process{f' on {place}' if used else ''}, as asked")
     if name == "vectorised":
         return Choice(Vectorised(job, place), f"vectorised on {place}, as asked")
     if name == "workers":
@@ -54,9 +55,7 @@ def choose(job: Job, rounds: int, cohort: float, compute: Compute = Compute()) -
         try:
             return Choice(Vectorised(job, place), f"vectorised, to use the {place} device")
         except ConfigError as error:
-            check(compute.device == "auto", f"device='{place}' cannot be used: {error}")
-            choice = _on_cpu(job, rounds, cohort, workers)
-            return Choice(choice.executor, f"{choice.reason}; {place} is not used: {error}")
+            return Choice(InProcess(job, place), f"in-process on {place}, one client after another: {error}")
     return _on_cpu(job, rounds, cohort, workers)
 
 
@@ -78,7 +77,8 @@ def check_choice(compute: Compute) -> str:
         check_count("workers", workers)
         check(name in ("auto", "workers"), f"workers={workers} does not go with executor='{name}'")
     if device not in ("auto", "cpu"):
-        check(name in ("auto", "vectorised"), f"device='{device}' needs executor='vectorised', not '{name}'")
+        fits = name in ("auto", "in-process", "vectorised")
+        check(fits, f"device='{device}' needs executor='vectorised' or 'in-process'")
     check(ray_address is None or name == "ray", f"ray_address='{ray_address}' needs executor='ray', not '{name}'")
     return find_device(device)
 

@@ -10,15 +10,19 @@ from ...data.federation import Block
 from ...models import Buffers, FlatModel
 from ..evaluation import Evaluation
 from ..local import Job, Start, one_row, train_client
-from .base import Correct, Parts, Trained, evaluate_block, in_parts, one_thread
+from .base import Correct, Parts, Trained, evaluate_block, in_parts, moved, one_thread
 
 
 class InProcess:
-    """One client after another, in this process, on one thread."""
+    """One client after another, in this process, on one thread; or on ``device``, which any model can use.
 
-    def __init__(self, job: Job) -> None:
-        self.job = job
-        self.model = FlatModel(job.module)
+    With no device the job is used as it is; with one, "cpu" too, it is moved there as to a GPU.
+    """
+
+    def __init__(self, job: Job, device: str | None = None) -> None:
+        self.device = None if device is None else torch.device(device)
+        self.job = job if self.device is None else moved(job, self.device)
+        self.model = FlatModel(self.job.module)
 
     def train(self, clients: Sequence[int], start: Start, correct: Correct) -> Parts:
         params = start.model.new_empty(len(clients), start.model.numel())

@@ -8,9 +8,7 @@ samples that count for nothing. Results agree with in-process to float tolerance
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...data.federation import ROWS, Block
+from ...data.federation import Block
 from ...data.inputs import Inputs, cut, each, ready, take, tensors
 from ...errors import ConfigError, check
 from ...models import Buffers, FlatModel
@@ -28,7 +26,7 @@ from ..evaluation import Evaluation
 from ..functional import FunctionalGradient
 from ..gradient import gradient_of, written_out
 from ..local import Job, Start, augmentation, plan
-from .base import Correct, Parts, Trained, evaluate_block, in_parts, one_thread
+from .base import Correct, Parts, Trained, evaluate_block, in_parts, moved, one_thread
 
 GATHER_BYTES = 4 * 2**20
 GROUP = 256  # clients at a time: more of them save no more overhead, and take more memory
@@ -40,7 +38,7 @@ class Vectorised:
     def __init__(self, job: Job, device: str = "cpu") -> None:
         """Raises ConfigError, with the reason, if the model cannot be trained in rows."""
         self.device = torch.device(device)
-        self.job = _moved(job, self.device)
+        self.job = moved(job, self.device)
         self.model = FlatModel(self.job.module)
         check(job.local_loss is None, "a method with a local loss of its own trains one client at a time")
         self._layers = written_out(job.module, job.federation.task)
@@ -227,18 +225,6 @@ def check_rows(job: Job) -> None:
                 raise ConfigError("the model cannot be trained in rows: it draws at random or mixes a batch's samples")
     if any(not torch.equal(a, b) for a, b in zip(before, plain.module.buffers(), strict=True)):
         raise ConfigError("the model cannot be trained in rows: it changes its buffers during training")
-
-
-def _moved(job: Job, device: torch.device) -> Job:
-    """The job with module and data on the device, the data in the model's type."""
-    federation = job.federation
-    module = copy.deepcopy(job.module).to(device)
-    kind = FlatModel(module).params.dtype
-    parts = {
-        name: part if name in ROWS else part.to(device, kind if part.is_floating_point() else None)
-        for name, part in federation.named_tensors().items()
-    }
-    return replace(job, module=module, federation=federation.bare().filled(parts))
 
 
 def _column(part: Tensor | float, rows: int) -> Tensor:

@@ -2,7 +2,7 @@
 // The page's state and its controls. What is drawn is in plots.js. The state is in the address, so that a reload, a
 // bookmark, or the refresh of a running experiment shows the same view.
 
-const state = { setting: 0, tab: "curves", y: "score", x: "round", heat: "drift", goals: true, bands: true, off: new Set() };
+const state = { setting: 0, tab: "curves", y: "score", x: "round", heat: "drift", zoom: "all", goals: true, bands: true, off: new Set() };
 let settings = [];
 
 const find = (selector) => document.querySelector(selector);
@@ -14,14 +14,14 @@ function readAddress() {
   const given = new URLSearchParams(location.hash.slice(1));
   state.setting = Math.min(Number(given.get("setting")) || 0, settings.length - 1);
   if (given.get("tab") && all("[role=tab]").some((tab) => tab.getAttribute("aria-controls") === given.get("tab"))) state.tab = given.get("tab");
-  for (const name of ["y", "x", "heat"]) {
+  for (const name of ["y", "x", "heat", "zoom"]) {
     if (all(`input[name=${name}]`).some((input) => input.value === given.get(name))) state[name] = given.get(name);
   }
   state.off = new Set(given.getAll("off"));
 }
 
 function writeAddress() {
-  const view = new URLSearchParams({ tab: state.tab, setting: state.setting, y: state.y, x: state.x, heat: state.heat });
+  const view = new URLSearchParams({ tab: state.tab, setting: state.setting, y: state.y, x: state.x, heat: state.heat, zoom: state.zoom });
   for (const label of state.off) view.append("off", label);
   history.replaceState(null, "", `#${view}`);
 }
@@ -36,6 +36,8 @@ function showSetting() {
   find("#bands").hidden = seeds < 2;
   find("#seeds").textContent = seeds < 2 ? "" : "Mean over seeds, as far as all of them go; the band is one standard deviation to either side.";
   find("#score-name").textContent = current().measure.name;
+  find("#y-error").hidden = !(current().measure.share && current().measure.higher);
+  if (state.y === "error" && find("#y-error").hidden) { state.y = "score"; find("input[value=score]").checked = true; }
   fillHeatPickers();
 }
 

@@ -24,8 +24,26 @@ function layout(title, x, y, more = {}) {
   };
 }
 
-function show(id, traces, shape, description) {
+// Where the reader has zoomed to, by figure and view: a refresh of a running experiment draws the figure anew.
+const zooms = new Map();
+
+function keepZoom(place, key) {
+  place.removeAllListeners?.("plotly_relayout");
+  place.on("plotly_relayout", (change) => {
+    const kept = zooms.get(key) || {};
+    for (const axis of ["xaxis", "yaxis"]) {
+      if (change[`${axis}.range[0]`] !== undefined) kept[axis] = [change[`${axis}.range[0]`], change[`${axis}.range[1]`]];
+      else if (change[`${axis}.autorange`] || change[`${axis}.range`]) delete kept[axis];
+    }
+    if (Object.keys(kept).length) zooms.set(key, kept);
+    else zooms.delete(key);
+  });
+}
+
+function show(id, traces, shape, description, view = "") {
   const place = find(`#${id}`);
+  const key = `${id} ${state.setting} ${view}`;
+  for (const [axis, range] of Object.entries(zooms.get(key) || {})) shape[axis] = { ...shape[axis], range, autorange: false };
   place.setAttribute("role", "img");
   place.setAttribute("aria-label", description);
   const config = {
@@ -34,7 +52,7 @@ function show(id, traces, shape, description) {
     toImageButtonOptions: { format: "svg", filename: `feddc-${id}` },
   };
   place.hidden = false;
-  return Plotly.react(place, traces, { ...shape, height: place.classList.contains("tall") ? (innerWidth < 760 ? 340 : 440) : shape.height || 320 }, config);
+  Plotly.react(place, traces, { ...shape, uirevision: key, height: place.classList.contains("tall") ? (innerWidth < 760 ? 340 : 440) : shape.height || 320 }, config).then(() => keepZoom(place, key));
 }
 
 function hide(...ids) {
@@ -53,38 +71,78 @@ function traces(line, x, values, format, bands = true) {
     hovertemplate: values.sd ? `%{y:${format}} ± %{customdata:${format}}` : `%{y:${format}}`, customdata: values.sd,
   };
   if (!values.sd || !bands) return [main];
-  const low = values.mean.map((mean, i) => mean - values.sd[i]);
-  const high = values.mean.map((mean, i) => mean + values.sd[i]);
+  const low = [...(values.low || values.mean.map((mean, i) => mean - values.sd[i]))];
+  const high = values.high || values.mean.map((mean, i) => mean + values.sd[i]);
   const area = { x: [...x, ...[...x].reverse()], y: [...high, ...low.reverse()], fill: "toself", type: "scatter", mode: "lines" };
   return [{ ...area, fillcolor: colour, opacity: 0.14, line: { width: 0 }, hoverinfo: "skip" }, main];
 }
 
-// Where most of the curves are: the first rounds would squeeze what matters into a strip.
+// What is missing to 100 %. A band that reaches 0 ends, on a logarithmic axis, at half of the smallest error.
+function errorOf(score, floor) {
+  const clip = (value) => Math.max(100 - value, floor);
+  return { mean: score.mean.map(clip), sd: score.sd, low: score.sd && score.mean.map((m, i) => clip(m + score.sd[i])), high: score.sd && score.mean.map((m, i) => clip(m - score.sd[i])) };
+}
+
+const better = (values, higher) => (higher ? Math.max(...values) : Math.min(...values));
+
+// Where most of the curves are: the first rounds would squeeze what matters into a strip. Or where the best three are.
 function focusOn(lines, y, higher) {
   const values = lines.flatMap((line) => line.curves[y].mean).sort((a, b) => a - b);
+  if (!values.length) return undefined;
+  const cap = y === "score" && current().measure.share ? 100.5 : Infinity;
+  if (state.zoom === "top") {
+    const tops = lines.map((line) => better(line.curves[y].mean, higher)).sort((a, b) => (higher ? b - a : a - b));
+    const third = tops[Math.min(2, tops.length - 1)];
+    const span = Math.max(Math.abs(tops[0] - third), 0.01 * Math.abs(tops[0])) || 1;
+    return higher ? [third - 2 * span, Math.min(tops[0] + 0.5 * span, cap)] : [tops[0] - 0.5 * span, third + 2 * span];
+  }
   if (values.length < 20) return undefined;
   const low = values[Math.floor(values.length * (higher ? 0.04 : 0))];
   const high = values[Math.floor((values.length - 1) * (higher ? 1 : 0.96))];
   const room = 0.06 * (high - low) || 1;
-  return [low - room, y === "score" && current().measure.share ? Math.min(high + room, 100.5) : high + room];
+  return [low - room, Math.min(high + room, cap)];
 }
 
 function drawCurves() {
   const { x, y } = state;
   const { measure } = current();
-  const lines = shown().filter((line) => line.curves.round.length && line.curves[x] && line.curves[y]);
-  const goals = state.goals && y === "score" ? current().goals : [];
-  const range = focusOn(lines, y, y === "score" && measure.higher);
+  let lines = shown().filter((line) => line.curves.round.length && line.curves[x] && line.curves[y === "error" ? "score" : y]);
+  if (y === "error") {
+    const floor = 0.5 * Math.min(...lines.flatMap((line) => line.curves.score.mean.map((each) => 100 - each)).filter((each) => each > 0), 100);
+    lines = lines.map((line) => ({ ...line, curves: { ...line.curves, error: errorOf(line.curves.score, floor) } }));
+  }
+  const higher = y === "score" && measure.higher;
+  const goals = state.goals && y !== "loss" ? current().goals.map((goal) => [y === "error" ? 100 - goal : goal, goal]) : [];
+  let range = focusOn(lines, y, higher);
   const unit = measure.share ? " %" : "";
-  const shape = layout("", AXES[x], y === "score" ? `test ${measure.title}` : "test loss", {
-    uirevision: `${x} ${y} ${state.setting}`,
-    xaxis: { rangemode: "tozero", hoverformat: x === "round" ? "d" : ".4g" }, yaxis: range ? { range } : {},
-    shapes: goals.map((goal) => ({ type: "line", xref: "paper", x0: 0, x1: 1, y0: goal, y1: goal, line: { color: css("--quiet"), width: 1, dash: "dash" } })),
-    annotations: goals.map((goal) => ({ xref: "paper", x: 0.004, y: goal, text: `target ${+goal.toFixed(4)}${unit}`, showarrow: false, xanchor: "left", yanchor: "bottom", font: { size: 11, color: css("--quiet") } })),
+  const log = y === "error";
+  if (log) range = range && state.zoom === "top" ? range.map((each) => Math.log10(Math.max(each, 0.01))) : undefined;
+  const at = (value) => (log ? Math.log10(value) : value);
+  const name = { score: measure.title, error: "error (%)", loss: "loss" }[y];
+  const shape = layout("", AXES[x], `test ${name}`, {
+    xaxis: { rangemode: "tozero", hoverformat: x === "round" ? "d" : ".4g" },
+    yaxis: { ...(log ? { type: "log", dtick: "D2", minor: { showgrid: false } } : {}), ...(range ? { range } : {}) },
+    shapes: goals.map(([goal]) => ({ type: "line", xref: "paper", x0: 0, x1: 1, y0: goal, y1: goal, line: { color: css("--quiet"), width: 1, dash: "dash" } })),
+    annotations: goals.map(([goal, text]) => ({ xref: "paper", x: 0.004, y: at(goal), text: `target ${+text.toFixed(4)}${unit}`, showarrow: false, xanchor: "left", yanchor: "bottom", font: { size: 11, color: css("--quiet") } })),
   });
-  const top = measure.higher ? Math.max : Math.min;
-  const best = lines.map((line) => `${line.label}: best ${top(...line.curves.score.mean).toFixed(2)}${unit}`).join("; ");
-  show("plot-curves", lines.flatMap((line) => traces(line, line.curves[x], line.curves[y], y === "score" ? ".2f" : ".3f", state.bands)), shape, `Test ${y === "score" ? measure.name : "loss"} against ${AXES[x]}. ${best}. The tables hold the numbers.`);
+  const best = lines.map((line) => `${line.label}: best ${better(line.curves.score.mean, measure.higher).toFixed(2)}${unit}`).join("; ");
+  show("plot-curves", lines.flatMap((line) => traces(line, line.curves[x], line.curves[y], y === "loss" ? ".3f" : ".2f", state.bands)), shape, `Test ${name} against ${AXES[x]}. ${best}. The tables hold the numbers.`, `${x} ${y} ${state.zoom}`);
+}
+
+function drawClients() {
+  const { strips, lines, measure } = current();
+  if (!strips.length) return hide("plot-clients");
+  const marks = strips.flatMap((strip, i) => {
+    const line = lines.find((each) => each.label === strip.line);
+    const spread = strip.client.map((_, j) => i + 0.3 * (((j * 0.618034) % 1) - 0.5));
+    return [
+      { x: spread, y: strip.score, customdata: strip.client, mode: "markers", type: "scatter", marker: { color: colourOf(line), opacity: 0.6, size: 8 }, hovertemplate: `client %{customdata}: %{y:.2f}<extra>${plain(strip.label)}</extra>` },
+      { x: [i - 0.25, i + 0.25], y: [strip.mean, strip.mean], mode: "lines", type: "scatter", line: { color: css("--ink"), width: 2 }, hovertemplate: "mean %{y:.2f}<extra></extra>" },
+      { x: [i], y: [strip.worst], mode: "markers", type: "scatter", marker: { symbol: "x", size: 10, color: css("--ink") }, hovertemplate: "worst tenth %{y:.2f}<extra></extra>" },
+    ];
+  });
+  const shape = layout("", "", `${measure.title} of each client`, { hovermode: "closest", height: 380, xaxis: { tickvals: strips.map((_, i) => i), ticktext: strips.map((strip) => plain(strip.label)), range: [-0.6, strips.length - 0.4], showgrid: false } });
+  show("plot-clients", marks, shape, strips.map((strip) => `${strip.label}: mean ${strip.mean.toFixed(2)}, worst tenth ${strip.worst.toFixed(2)}`).join("; "));
 }
 
 function drawAlpha() {
@@ -182,7 +240,7 @@ function drawSplit() {
   show("plot-split", [map, bars], shape, `Samples of each class at each of ${counts.length} clients, which hold from ${Math.min(...sizes)} to ${Math.max(...sizes)} samples`);
 }
 
-const DRAW = { curves: drawCurves, alpha: drawAlpha, drift: drawDrift, split: drawSplit };
+const DRAW = { curves: drawCurves, clients: drawClients, alpha: drawAlpha, drift: drawDrift, split: drawSplit };
 function draw(tab) {
   if (DRAW[tab]) DRAW[tab]();
 }
