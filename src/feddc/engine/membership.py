@@ -16,8 +16,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..algorithms import Algorithm
+from ..errors import check
 
 
 class Sizes(NamedTuple):
@@ -57,3 +59,36 @@ def reweighed(algorithm: Algorithm, client: Any, before: int, after: int) -> Any
     return (
         client._replace(**{name: getattr(client, name) * (before / after) for name in weighted}) if weighted else client
     )
+
+
+class Schedule:
+    """Who is a member in which round: a rounds × clients mask, as seen in the field or made up."""
+
+    def __init__(self, mask: Any, rounds: int, samples: NDArray[np.int64]) -> None:
+        """``samples`` is n_i of every client that ever is a member."""
+        try:
+            found = np.asarray(mask)
+        except ValueError:  # rows of different length
+            found = np.zeros(0)
+        wanted = f"arrivals must be a mask of shape ({rounds} rounds, {len(samples)} clients)"
+        check(found.ndim == 2 and len(found) >= rounds and found.shape[1] == len(samples), wanted)
+        check(bool(np.isin(found, (0, 1)).all()), f"{wanted} of true and false (or 1 and 0)")
+        self.mask, self.samples = found.astype(bool), samples
+        empty = np.flatnonzero(~self.mask[:rounds].any(axis=1))
+        check(len(empty) == 0, f"arrivals has no member in round {empty[0] + 1 if len(empty) else 0}")
+
+    def members(self, round: int) -> dict[int, int]:
+        """The members of a round (from 1) and their samples; none before the first."""
+        here = np.flatnonzero(self.mask[round - 1]) if round else []
+        return {int(client): int(self.samples[client]) for client in here}
+
+    def left(self, round: int) -> bool:
+        """Whether somebody who was a member before this round is none in it."""
+        return bool(self.members(round - 1).keys() - self.members(round).keys())
+
+    def moved(self, algorithm: Algorithm, server: Any, round: int) -> Any:
+        """The server's state at the beginning of a round, after who joined and left."""
+        before, now = self.members(round - 1), self.members(round)
+        if self.left(round):
+            return restarted(algorithm, server)
+        return resized(algorithm, server, sizes_of(before), sizes_of(now)) if before else server
