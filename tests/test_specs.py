@@ -9,8 +9,7 @@ import pytest
 
 import feddc
 from feddc.specs import Spec
-from tests.cli.test_cli import SMALL
-from tests.cli.test_cli import feddc as command
+from tests.cli.test_cli import SMALL, feddc as command
 
 OWN = """
 import feddc, torch

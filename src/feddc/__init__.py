@@ -13,50 +13,66 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .algorithms.fedavg import FedAdagrad, FedAdam, FedAvg, FedYogi
-    from .algorithms.feddc import FedDC
-    from .algorithms.feddyn import FedDyn
-    from .algorithms.fedprox import FedProx
-    from .algorithms.scaffold import Scaffold
-    from .algorithms.server import SGD, Adagrad, Adam, Yogi
-    from .data import Federation, load
+    from .algorithms import Algorithm as Algorithm, make_method as make_method
+    from .algorithms.fedavg import FedAdagrad as FedAdagrad, FedAdam as FedAdam, FedAvg as FedAvg, FedYogi as FedYogi
+    from .algorithms.feddc import FedDC as FedDC
+    from .algorithms.feddyn import FedDyn as FedDyn
+    from .algorithms.fedprox import FedProx as FedProx
+    from .algorithms.scaffold import Scaffold as Scaffold
+    from .algorithms.server import SGD as SGD, Adagrad as Adagrad, Adam as Adam, Yogi as Yogi
+    from .data import (
+        Federation as Federation,
+        from_csv as from_csv,
+        from_image_folder as from_image_folder,
+        load as load,
+    )
     from .engine import (
-        Callback,
-        ClientScores,
-        Drift,
-        LocalTraining,
-        Record,
-        Rejected,
-        Result,
-        Simulation,
-        simulate,
-        train,
+        Callback as Callback,
+        ClientScores as ClientScores,
+        Drift as Drift,
+        LocalTraining as LocalTraining,
+        Record as Record,
+        Rejected as Rejected,
+        Result as Result,
+        Simulation as Simulation,
+        simulate as simulate,
     )
     from .errors import (
-        ConfigError,
-        DataError,
-        DivergedError,
-        FedDCError,
-        RunError,
-        StoppedError,
-        StorageError,
-        WorkerError,
+        ConfigError as ConfigError,
+        DataError as DataError,
+        DivergedError as DivergedError,
+        FedDCError as FedDCError,
+        RunError as RunError,
+        StoppedError as StoppedError,
+        StorageError as StorageError,
+        WorkerError as WorkerError,
     )
-    from .models import make_model
-    from .study.trackers import MLflow, TensorBoard
-    from .tasks import Classification, MultiLabel, NextToken, Regression, Score, Segmentation, Task, make_task
-    from .types import Cohort, Correction, LocalResult
+    from .models import make_model as make_model
+    from .study.api import StoredRun as StoredRun, compare as compare, load_run as load_run, train as train
+    from .study.trackers import MLflow as MLflow, TensorBoard as TensorBoard
+    from .tasks import (
+        Classification as Classification,
+        MultiLabel as MultiLabel,
+        NextToken as NextToken,
+        Regression as Regression,
+        Score as Score,
+        Segmentation as Segmentation,
+        Task as Task,
+        make_task as make_task,
+    )
+    from .types import Cohort as Cohort, Correction as Correction, LocalResult as LocalResult, Vector as Vector
 
 __version__ = "0.2.0"
 
 _HOMES = {
+    "algorithms": ["Algorithm", "make_method"],
     "algorithms.fedavg": ["FedAdagrad", "FedAdam", "FedAvg", "FedYogi"],
     "algorithms.feddc": ["FedDC"],
     "algorithms.feddyn": ["FedDyn"],
     "algorithms.fedprox": ["FedProx"],
     "algorithms.scaffold": ["Scaffold"],
     "algorithms.server": ["SGD", "Adagrad", "Adam", "Yogi"],
-    "data": ["Federation", "load"],
+    "data": ["Federation", "from_csv", "from_image_folder", "load"],
     "engine": [
         "Callback",
         "ClientScores",
@@ -67,7 +83,6 @@ _HOMES = {
         "Result",
         "Simulation",
         "simulate",
-        "train",
     ],
     "errors": [
         "ConfigError",
@@ -79,6 +94,7 @@ _HOMES = {
         "StorageError",
         "WorkerError",
     ],
+    "study.api": ["StoredRun", "compare", "load_run", "train"],
     "study.trackers": ["MLflow", "TensorBoard"],
     "models": ["make_model"],
     "tasks": [
@@ -91,57 +107,10 @@ _HOMES = {
         "Task",
         "make_task",
     ],
-    "types": ["Cohort", "Correction", "LocalResult"],
+    "types": ["Cohort", "Correction", "LocalResult", "Vector"],
 }
 
-__all__ = [
-    "SGD",
-    "Adagrad",
-    "Adam",
-    "Callback",
-    "Classification",
-    "ClientScores",
-    "Cohort",
-    "ConfigError",
-    "Correction",
-    "DataError",
-    "DivergedError",
-    "Drift",
-    "FedAdagrad",
-    "FedAdam",
-    "FedAvg",
-    "FedDC",
-    "FedDCError",
-    "FedDyn",
-    "FedProx",
-    "FedYogi",
-    "Federation",
-    "LocalResult",
-    "LocalTraining",
-    "MLflow",
-    "MultiLabel",
-    "NextToken",
-    "Record",
-    "Regression",
-    "Rejected",
-    "Result",
-    "RunError",
-    "Scaffold",
-    "Score",
-    "Segmentation",
-    "Simulation",
-    "StoppedError",
-    "StorageError",
-    "Task",
-    "TensorBoard",
-    "WorkerError",
-    "Yogi",
-    "load",
-    "make_model",
-    "make_task",
-    "simulate",
-    "train",
-]
+__all__ = [name for names in _HOMES.values() for name in names]
 
 
 def __getattr__(name: str) -> Any:

@@ -14,8 +14,7 @@ import pytest
 from feddc.engine.executors import usable_cores
 from feddc.study.rundir import read_records
 from feddc.study.runinfo import status
-from tests.cli.test_cli import SMALL as SHORT
-from tests.cli.test_cli import feddc
+from tests.cli.test_cli import SMALL as SHORT, feddc
 from tests.cli.test_resume import SMALL, results
 from tests.engine.test_workers_faults import children
 

@@ -14,8 +14,7 @@ import pytest
 import feddc
 from feddc.report.commands import commands
 from feddc.report.lines import Setting, arrange
-from feddc.report.page import body, render
-from feddc.report.page import page as whole
+from feddc.report.page import body, page as whole, render
 from feddc.report.runs import collect
 from tests.report.runs import write_comparison, write_run
 

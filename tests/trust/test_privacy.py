@@ -9,8 +9,7 @@ import dp_accounting.rdp
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from feddc.errors import ConfigError
 from feddc.trust.privacy import ORDERS, Budget, Draws, clipped, make_privacy, noise_like, planned

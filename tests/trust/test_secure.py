@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 from Crypto.Protocol.SecretSharing import Shamir
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from feddc.errors import ConfigError, ProtocolError
 from feddc.trust.secure import Lattice, keys

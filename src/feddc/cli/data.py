@@ -65,8 +65,7 @@ def verify(name: str, data_dir: Path | None) -> None:
     """Check the files of the data set NAME against their published checksums."""
     from ..data.fetch.catalogue import entry
     from ..data.fetch.folder import data_folder
-    from ..data.fetch.present import require
-    from ..data.fetch.present import verify as verify_files
+    from ..data.fetch.present import require, verify as verify_files
 
     wanted = entry(name)
     found = require(wanted, data_folder(data_dir))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ..engine import Record
@@ -26,12 +26,12 @@ from .options import Show
 class Shown(Listener):
     """Shows a study as it goes."""
 
-    def __init__(self, display: Display, kind: str, about: str = "") -> None:
+    def __init__(self, display: Display, kind: str, about: Callable[[], str] = str) -> None:
         self.display, self.kind, self.about = display, kind, about
 
     def on_start(self, cell: Cell, executor: str) -> None:
         if self.kind != "study" and not self.display.tasks:
-            self.display.say(self.about)
+            self.display.say(self.about())
             self.display.say(f"executor: {executor}")
         self.display.watch(label(cell, self.kind), cell.config.rounds)
 
@@ -60,8 +60,11 @@ def perform(study: Study, data_dir: Path | None, show: Show, *, fresh: bool = Fa
 def perform_comparison(study: Study, data_dir: Path | None, show: Show, *, fresh: bool, jobs: int) -> None:
     """A run or a comparison: a table, and for a comparison a picture."""
     source, first = Named(data_dir), study.cells[0].config
+
+    def about() -> str:
+        return describe(first, len(source.federation(first)))
+
     with Display({label(cell, study.kind): cell.config.rounds for cell in study.cells}, show) as display:
-        about = describe(first, len(source.federation(first)))
         found = study.run(
             source, Shown(display, study.kind, about), fresh=fresh, jobs=jobs, tensorboard=show.tensorboard
         )

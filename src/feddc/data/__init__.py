@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from .. import specs
@@ -44,4 +45,4 @@ def load(
     """
     federation: Federation = specs.make("data set", DATA, name, request=Request(clients, split, seed, data_dir))
     check(isinstance(federation, Federation), f"data set '{name}' must give a feddc.Federation, not {federation!r}")
-    return federation
+    return replace(federation, origin=(name, split))

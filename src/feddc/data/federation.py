@@ -81,6 +81,8 @@ class Federation:
     """The rows that each client keeps for judging the model and never trains on; None without any."""
     validation: Tensor | None = None
     """The rows that are set aside for choosing hyper-parameters; None without any."""
+    origin: tuple[str, str | None] | None = None
+    """The name and the split that ``feddc.load`` made it from, by which reports compare it with others."""
 
     @classmethod
     def from_arrays(

@@ -6,7 +6,7 @@ from ..options import LocalTraining
 from .callbacks import Callback
 from .drift import Drift
 from .records import ClientScores, Record, Rejected, Result, Site
-from .simulation import Simulation, simulate, train
+from .simulation import Simulation, simulate
 
 __all__ = [
     "Callback",
@@ -19,5 +19,4 @@ __all__ = [
     "Simulation",
     "Site",
     "simulate",
-    "train",
 ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
+from ..errors import FedDCError
 from ..tasks import Score
 from .drift import Drift, short_number
 from .growth import warning
@@ -152,6 +153,8 @@ class Result:
     records: tuple[Record, ...]
     model: nn.Module
     """The module with the trained weights, in evaluation mode."""
+    error: FedDCError | None = None
+    """Why it diverged, in a comparison; there is no model then."""
 
     @property
     def best(self) -> float | None:

@@ -32,14 +32,14 @@ from .guarding import guard_of, poisoned
 from .judging import Judged, check_judges, judge, personal_scores
 from .local import Job, Start, own_loss, steps_column
 from .precision import check_precision
-from .records import Record, Result
+from .records import Record
 from .rounds import nbytes, run_round
 from .state import filled, named
 from .store import ClientStore
 
 
 class Arguments(Keywords, total=False):
-    """The keyword arguments of ``simulate`` and ``train``."""
+    """The keyword arguments of ``simulate``, ``train`` and ``compare``."""
 
     rounds: Required[int]
     training: LocalTraining | None
@@ -86,13 +86,6 @@ def simulate(
     processor has them; a warning says where it does not.
     """
     return Simulation(algorithm, model, federation, **arguments).run()
-
-
-def train(algorithm: Algorithm, model: nn.Module, federation: Federation, **arguments: Unpack[Arguments]) -> Result:
-    """Run a simulation to its end; the arguments are those of ``simulate``."""
-    simulation = Simulation(algorithm, model, federation, **arguments)
-    records = tuple(simulation.run())
-    return Result(records, simulation.module().eval())
 
 
 class Simulation:

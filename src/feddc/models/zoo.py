@@ -129,6 +129,7 @@ def make_model(text: str, shape: Shape, classes: int, seed: int = 0) -> nn.Modul
         except (RuntimeError, TypeError, MemoryError) as error:  # what torch raises for sizes that it cannot make
             reason = str(error).partition("\n")[0]
             raise ConfigError(f"model '{text}' cannot be made: {reason}") from error
+    object.__setattr__(model, "spec", text)  # what reports call it
     return model
 
 

@@ -31,8 +31,7 @@ from torch import nn
 from ..engine import Record, Simulation
 from ..errors import RunError
 from ..storage.atomic import PART, digest, sync_folder, write_whole
-from ..storage.lock import NAME as LOCK
-from ..storage.lock import Lock
+from ..storage.lock import NAME as LOCK, Lock
 from .checkpoint import Checkpoints, DamagedError
 from .config import Config, result_digest, to_toml
 from .interval import Interval

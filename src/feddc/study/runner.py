@@ -16,6 +16,7 @@ from ..errors import DivergedError, FedDCError, RunError, StoppedError, StorageE
 from .config import Config, from_toml
 from .interrupts import Interrupts
 from .rundir import RunDir, read_records, to_stderr
+from .runinfo import status
 from .trackers import TensorBoard
 
 
@@ -107,8 +108,10 @@ def execute(
 
 
 def read_outcome(path: Path) -> Outcome:
-    """The outcome of a run that has ended, from its directory."""
+    """The outcome of a run from its directory; of one that has not ended, as far as it has come."""
     file = path / "summary.json"
+    if not file.exists() and status(path) != "nothing":
+        return Outcome(from_toml(path / "config.toml"), read_records(path / "records.jsonl"), "")
     try:
         summary = json.loads(file.read_text(encoding="utf-8"))
         error = None if summary["status"] == "finished" else DivergedError.read(str(summary["error"]))

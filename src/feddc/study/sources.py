@@ -14,7 +14,7 @@ from torch import nn
 from ..algorithms import Algorithm, make_method
 from ..data import Federation, load
 from ..engine import Callback, Simulation
-from ..errors import ConfigError, RunError, check
+from ..errors import ConfigError, RunError
 from ..models import make_model
 from .config import Config
 
@@ -29,6 +29,9 @@ class Source(Protocol):
 
     def method(self, config: Config) -> Algorithm: ...
 
+    named: bool
+    """Whether the configuration names everything, so that `feddc resume` can continue it."""
+
     def given(self, config: Config) -> Mapping[str, str]:
         """Digests of what the configuration cannot name; empty where it names everything."""
         ...
@@ -36,6 +39,8 @@ class Source(Protocol):
 
 class Named:
     """Objects by name. The federation is kept while consecutive configurations use the same one."""
+
+    named = True
 
     def __init__(self, data_dir: Path | None = None) -> None:
         self.data_dir = data_dir
@@ -76,10 +81,12 @@ class Objects:
     A model or federation may be a function of the seed, which is then called for every seed.
     """
 
+    named = False
+
     def __init__(
         self,
-        methods: Mapping[str, Algorithm],
-        model: nn.Module | MakeModel,
+        methods: dict[str, Algorithm],
+        model: nn.Module | str | MakeModel,
         federation: Federation | MakeFederation,
         cohorts: Any = None,
         callbacks: Sequence[Callback] = (),
@@ -90,10 +97,9 @@ class Objects:
 
     def federation(self, seed: int) -> Federation:
         """The federation of a seed."""
-        if isinstance(self._federation, Federation):
+        if isinstance(self._federation, Federation) or not callable(self._federation):
             return self._federation
         if self._kept is None or self._kept[0] != seed:
-            check(callable(self._federation), f"federation must be a feddc.Federation, not {self._federation!r}")
             self._kept = (seed, self._federation(seed))
         return self._kept[1]
 
@@ -102,7 +108,7 @@ class Objects:
         if isinstance(self._model, str):
             federation = self.federation(seed)
             return make_model(self._model, federation.shape, federation.classes, seed)
-        return self._model if isinstance(self._model, nn.Module) else self._model(seed)
+        return self._model if isinstance(self._model, nn.Module) or not callable(self._model) else self._model(seed)
 
     def simulation(self, config: Config) -> Simulation:
         arguments: Any = {"rounds": config.rounds, "training": config.training, **config.options}

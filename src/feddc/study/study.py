@@ -115,7 +115,9 @@ class Study:
             require_tensorboard()
         if fresh:
             claim(self.folder)
-        file = None if self.kind == "run" else self.save()  # from which `feddc resume` knows what is to run
+        file = (
+            self.save() if self.kind != "run" and source.named else None
+        )  # from which `feddc resume` knows what is to run
         outcomes: dict[Cell, Outcome] = {}
         if side_by_side:
             from .jobs import run_side_by_side
