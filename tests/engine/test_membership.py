@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
+from torch import nn
 
 import feddc
 from feddc.engine.membership import over_all, resized, restarted, reweighed, sizes_of
 from feddc.engine.rounds import Sums
 from feddc.models import Buffers
 from feddc.types import Cohort, Local, LocalResult
+from tests.conftest import FAST, make_federation
 
 P = 4
 METHODS = [
@@ -108,3 +111,59 @@ def test_the_servers_means_are_those_of_its_members(algorithm: Any, events: list
     for name, value in events:
         getattr(world, name)(value)
         world.check()
+
+
+def mask_of(rounds: int, clients: int, away: dict[int, list[int]]) -> np.ndarray:  # type: ignore[type-arg]
+    mask = np.ones((rounds, clients), dtype=bool)
+    for client, when in away.items():
+        mask[[round - 1 for round in when], client] = False
+    return mask
+
+
+@pytest.mark.parametrize("algorithm", [*METHODS, feddc.FedAvg()], ids=str)
+@pytest.mark.parametrize("sampling", [{}, {"participation": 0.6}, {"cohort_size": 3}])
+def test_a_simulation_with_arrivals_keeps_the_law(algorithm: Any, sampling: dict[str, Any]) -> None:
+    federation = make_federation([20, 13, 30, 9, 17])
+    mask = mask_of(7, 5, {4: [1, 2], 3: [1, 6, 7], 0: [4, 5, 6, 7]})
+    torch.manual_seed(0)
+    model = nn.Linear(6, 3).double()
+    run = feddc.Simulation(
+        algorithm, model, federation, rounds=7, training=FAST, arrivals=mask, executor="in-process", **sampling
+    )
+    for record in run.run():
+        members = np.flatnonzero(mask[record.round - 1]).tolist()
+        assert set(record.participants) <= set(members)
+        assert sampling or list(record.participants) == members
+        states = run.store.gather(members)
+        weights = federation.sizes[members] / federation.sizes[members].mean()
+        for name, weighted in over_all(algorithm).items():
+            rows = getattr(states, name) * (torch.tensor(weights)[:, None] if weighted else 1.0)
+            torch.testing.assert_close(getattr(run.server, name), rows.mean(0), rtol=1e-5, atol=1e-6)
+
+
+def test_everybody_from_the_beginning_is_as_without_arrivals() -> None:
+    federation = make_federation([20, 13, 30])
+    found = []
+    for arrivals in (None, np.ones((3, 3))):
+        torch.manual_seed(0)
+        run = feddc.Simulation(
+            feddc.FedDC(), nn.Linear(6, 3), federation, rounds=3, participation=0.6, training=FAST, arrivals=arrivals,
+            executor="in-process",
+        )  # fmt: skip
+        list(run.run())
+        found.append(run.server.model)
+    assert torch.equal(*found)
+
+
+@pytest.mark.parametrize(
+    ("mask", "sentence"),
+    [
+        (np.ones((2, 3)), r"arrivals must be a mask of shape \(3 rounds, 3 clients\)"),
+        ([[1, 1], [1]], r"arrivals must be a mask of shape \(3 rounds, 3 clients\)"),
+        (np.full((3, 3), 2), "of true and false"),
+        ([[1, 1, 1], [0, 0, 0], [1, 1, 1]], "arrivals has no member in round 2"),
+    ],
+)
+def test_arrivals_that_are_none(mask: Any, sentence: str) -> None:
+    with pytest.raises(feddc.ConfigError, match=sentence):
+        feddc.Simulation(feddc.FedDC(), nn.Linear(6, 3), make_federation([20, 13, 30]), rounds=3, arrivals=mask)

@@ -18,7 +18,7 @@ from feddc.flower.samples import Samples
 from tests.flower import task
 from tests.flower.fake import FakeGrid
 from tests.flower.test_faults import EVERYONE, changed, grid_of
-from tests.flower.test_parity import coordinator
+from tests.flower.test_parity import coordinator, simulated
 
 METHODS = [feddc.FedDC(alpha=0.1), feddc.Scaffold(), feddc.Scaffold(form="feddc"), feddc.FedDyn(alpha=0.1)]
 
@@ -148,3 +148,20 @@ def test_a_newcomer_with_other_classes_is_refused(tmp_path: Path, said: Callable
             changed(reply, classes=["strange"]) if client == 4 and "classes" in reply.content["config"] else reply
         )
     assert "client 4 has other columns or classes than the members agreed on" in said()
+
+
+@pytest.mark.parametrize("algorithm", METHODS, ids=str)
+def test_the_simulator_replays_who_came_and_went(algorithm: Any, tmp_path: Path) -> None:
+    run = coordinator(algorithm, tmp_path, clients=4, rounds=5, leave_after=0.001, **EVERYONE)
+    with_client(grid_of(run), 4, present=False)
+    members, asked = [], []
+    for record in run.run():
+        members.append([client in run.progress.samples for client in range(5)])
+        asked.append([client in record.participants for client in range(5)])
+        with_client(grid_of(run), 4, present=record.round >= 2)
+        with_client(grid_of(run), 1, present=record.round < 3)
+    assert members[0] == [True] * 4 + [False]
+    assert members[-1] == [True, False, True, True, True]
+    if not algorithm.fixed_steps:  # their number of steps is that of the members' mean, here of all clients
+        _, simulation = simulated(algorithm, rounds=5, participation=None, cohorts=asked, arrivals=members)
+        torch.testing.assert_close(run.progress.server, simulation.server, rtol=1e-4, atol=1e-5)

@@ -61,7 +61,7 @@ def reweighed(algorithm: Algorithm, client: Any, before: int, after: int) -> Any
     )
 
 
-class Schedule:
+class Arrivals:
     """Who is a member in which round: a rounds × clients mask, as seen in the field or made up."""
 
     def __init__(self, mask: Any, rounds: int, samples: NDArray[np.int64]) -> None:
@@ -79,8 +79,8 @@ class Schedule:
 
     def members(self, round: int) -> dict[int, int]:
         """The members of a round (from 1) and their samples; none before the first."""
-        here = np.flatnonzero(self.mask[round - 1]) if round else []
-        return {int(client): int(self.samples[client]) for client in here}
+        here = np.flatnonzero(self.mask[round - 1]).tolist() if round else []
+        return {client: int(self.samples[client]) for client in here}
 
     def left(self, round: int) -> bool:
         """Whether somebody who was a member before this round is none in it."""

@@ -48,12 +48,14 @@ def run_round(
     on_bad_update: OnBadUpdate = "stop",
     meter: DriftMeter | None = None,
     guard: Guard | None = None,
+    members: int | None = None,
 ) -> RoundResult:
     """Run one round with this cohort; ``weights`` and ``steps`` are the columns of ω_i and K_i of all clients.
 
     A bad update stops the run, or with ``on_bad_update="reject"`` is left out: the round is then one of the others,
     and if there are none the server stays as it is. ``meter`` looks on. ``guard`` says what is used of the updates; it
-    comes before state is kept, so that a client remembers what the server used.
+    comes before state is kept, so that a client remembers what the server used. ``members`` is how many clients there
+    are in this round, where that is not all.
     """
     sent, plan = algorithm.broadcast(server), vars(schedule)
     start = Start(schedule.round, server.model, buffers)
@@ -114,7 +116,7 @@ def run_round(
             number: float = len(accepted)
             if noisy and guard is not None:
                 number, means = guard.draws.size, guard.released(means, sums.size, everyone, schedule.round)
-            present = Cohort(participation=number / len(weights), size=round(number), **plan)
+            present = Cohort(participation=number / (members or len(weights)), size=round(number), **plan)
             server = algorithm.aggregate(server, means, present)
         if not torch.isfinite(server.model).all():
             raise DivergedError(method_name(algorithm), schedule.round)

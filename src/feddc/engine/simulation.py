@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from ..algorithms import Algorithm, method_name
 from ..data import Federation
+from ..data.federation import sample_weights
 from ..data.inputs import ready, shapes
 from ..errors import ConfigError, DivergedError, RunError, check, check_count
 from ..models import FlatModel, module_with
@@ -23,7 +24,7 @@ from ..options import Keywords, LocalTraining, Precision, options_from
 from ..tasks import Task, score_of
 from ..types import Correction
 from .callbacks import Callback
-from .cohorts import Bernoulli, answering, make_cohorts
+from .cohorts import Bernoulli, Given, answering, make_cohorts
 from .drift import DriftMeter
 from .evaluation import output_of
 from .executors import InProcess, Vectorised, choose
@@ -31,6 +32,7 @@ from .executors.choose import find_device
 from .guarding import guard_of, poisoned
 from .judging import Judged, check_judges, judge, personal_scores
 from .local import Job, Start, own_loss, steps_column
+from .membership import Arrivals
 from .precision import check_precision
 from .records import Record
 from .rounds import nbytes, run_round
@@ -44,6 +46,7 @@ class Arguments(Keywords, total=False):
     rounds: Required[int]
     training: LocalTraining | None
     cohorts: Any
+    arrivals: Any
     callbacks: Sequence[Callback]
     precision: Precision | None
     task: Task | None
@@ -55,9 +58,12 @@ def simulate(
     """Run ``rounds`` rounds of federated training and yield a record after each.
 
     Who takes part: ``participation`` (each client with that probability), ``cohort_size`` (so many, at random), or
-    ``cohorts`` (a rounds × clients mask); everyone by default. ``model`` is the initial module and is not changed. The
-    global model is evaluated on the federation's test set every ``evaluate_every`` rounds and after the last. Arguments
-    are checked at the call, before the first round.
+    ``cohorts`` (a rounds × clients mask); everyone by default. ``arrivals``, another such mask, says who is a member at
+    all: who joins starts from zero and counts from then on; when somebody leaves, what clients and server have learned
+    of drift begins again. So a schedule that was seen in a real federation can be replayed.
+
+    ``model`` is the initial module and is not changed. The global model is evaluated on the federation's test set every
+    ``evaluate_every`` rounds and after the last. Arguments are checked at the call, before the first round.
 
     ``executor`` is who trains the clients: "in-process", "workers" (as many processes as ``workers`` says, or one for
     each core), "vectorised" (many clients at once, on ``device``), "ray" (on the Ray cluster at ``ray_address``, or one
@@ -103,6 +109,7 @@ class Simulation:
         rounds: int,
         training: LocalTraining | None = None,
         cohorts: Any = None,
+        arrivals: Any = None,
         callbacks: Sequence[Callback] = (),
         precision: Precision | None = None,
         task: Task | None = None,
@@ -140,6 +147,9 @@ class Simulation:
             self.weights = torch.ones_like(self.weights)  # everyone counts the same, so that nobody needs more noise
         if self.guard is not None and self.guard.central and isinstance(self.cohorts, Bernoulli):
             self.cohorts = replace(self.cohorts, empty=True)
+        self.arrivals = None if arrivals is None else Arrivals(arrivals, rounds, federation.sizes)
+        alone = self.arrivals is None or self.guard is None
+        check(alone, "arrivals does not go together with robust, attack, privacy or secure")
         self.server = algorithm.init_server(initial.params.clone())
         self.buffers = initial.buffers()
         self.store = ClientStore(algorithm.init_client(self.server.model), len(federation))
@@ -178,7 +188,7 @@ class Simulation:
         began = time.perf_counter()
         self._between_rounds = False
         self.round += 1
-        sampled = self.cohorts.draw(self.options.seed, self.round).tolist()
+        sampled = self._drawn() if self.arrivals is None else self._drawn_of_members(self.arrivals)
         cohort, dropped = answering(sampled, len(self.federation), self.options.dropout, self.options.seed, self.round)
         meter = DriftMeter() if self.options.diagnostics else None
         done = run_round(
@@ -194,6 +204,7 @@ class Simulation:
             self.options.on_bad_update,
             meter,
             self.guard,
+            None if self.arrivals is None else len(self.arrivals.members(self.round)),
         )
         self.server, self.buffers = done.server, done.buffers
         down = done.bytes_down + len(dropped) * (nbytes(self.algorithm.broadcast(done.server)) + done.buffers.nbytes)
@@ -208,6 +219,24 @@ class Simulation:
         epsilon = None if self.guard is None else self.guard.spent(self.round)
         made = (self.round, judged.metrics, done.accepted, *moved, seconds, *answers)
         return Record(*made, drift=drift, epsilon=epsilon, score=self.score, **judged.others())
+
+    def _drawn(self) -> list[int]:
+        """Who is asked in this round."""
+        return list(self.cohorts.draw(self.options.seed, self.round).tolist())
+
+    def _drawn_of_members(self, arrivals: Arrivals) -> list[int]:
+        """Who of the members is asked, after the server's and the clients' state have followed who came and went."""
+        members = sorted(arrivals.members(self.round))
+        self.server = arrivals.moved(self.algorithm, self.server, self.round)
+        if arrivals.left(self.round):
+            self.store = ClientStore(self.algorithm.init_client(self.server.model), len(self.federation))
+        self.weights = self.weights.clone()
+        self.weights[members] = sample_weights(self.federation.sizes[members]).to(self.weights.dtype)
+        if isinstance(self.cohorts, Given):
+            return [client for client in self._drawn() if client in members]
+        size = self.options.cohort_size and min(self.options.cohort_size, len(members))
+        drawn = make_cohorts(len(members), self.rounds, replace(self.options, cohort_size=size))
+        return [members[place] for place in drawn.draw(self.options.seed, self.round).tolist()]
 
     def state(self) -> dict[str, Tensor]:
         """Server and buffers as named tensors. With ``round`` and the rows of ``store`` it is all there is to keep."""
