@@ -14,7 +14,7 @@ from ..data import Federation
 from ..errors import check
 from ..models import Buffers, FlatModel
 from ..options import Trust
-from ..trust.guard import SERVER, Guard, make_guard
+from ..trust.guard import SERVER, Guard, Randomness, make_guard
 from ..trust.privacy import Draws
 from ..types import LocalResult, Rows
 from .cohorts import Bernoulli, Cohorts, FixedSize
@@ -68,15 +68,22 @@ def _together(parts: Iterable[Arrived]) -> Iterator[Arrived]:
 
 
 def guard_of(
-    options: Trust, algorithm: Algorithm, model: FlatModel, cohorts: Cohorts, clients: int, rounds: int, seed: int
+    options: Trust,
+    algorithm: Algorithm,
+    model: FlatModel,
+    cohorts: Cohorts,
+    clients: int,
+    rounds: int,
+    random: Randomness,
+    *,
+    empty: bool = True,
 ) -> Guard | None:
-    """The guard that the options ask for; ConfigError where the method or the model cannot have it."""
+    """The guard that the options ask for; ConfigError where the method or the model cannot have it.
 
-    def random(round: int, client: int) -> np.random.Generator:
-        return generator(seed, "noise", round, 0 if client == SERVER else client + 1)
-
-    fixed, random_ = isinstance(cohorts, FixedSize), isinstance(cohorts, FixedSize | Bernoulli)
-    drawn = Draws(clients, cohorts.mean_size, random=random_, fixed=fixed)
+    Without ``empty`` a round is never without anybody, and nothing is gained for privacy by joining at random.
+    """
+    fixed = isinstance(cohorts, FixedSize)
+    drawn = Draws(clients, cohorts.mean_size, fixed or (empty and isinstance(cohorts, Bernoulli)), fixed)
     texts = {name: getattr(options, name) for name in ("robust", "attack", "privacy", "epsilon", "delta", "secure")}
     guard = make_guard(random, drawn, rounds, **texts)
     if guard is None:
@@ -97,6 +104,15 @@ def guard_of(
         bare = model.buffers().floats.numel() == 0
         check(bare, f"{what} does not cover buffers such as BatchNorm's: use GroupNorm or LayerNorm")
     return guard
+
+
+def keyed(seed: int) -> Randomness:
+    """The noise of a simulation: the same for the same seed, so nothing that hides anything."""
+
+    def random(round: int, client: int) -> np.random.Generator:
+        return generator(seed, "noise", round, 0 if client == SERVER else client + 1)
+
+    return random
 
 
 def poisoned(federation: Federation, guard: Guard | None) -> Federation:

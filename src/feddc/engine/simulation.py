@@ -22,6 +22,7 @@ from ..errors import ConfigError, DivergedError, RunError, check, check_count
 from ..models import FlatModel, module_with
 from ..options import Keywords, LocalTraining, Precision, options_from
 from ..tasks import Task, score_of
+from ..trust.secure import Masked
 from ..types import Correction
 from .callbacks import Callback
 from .cohorts import Bernoulli, Given, answering, make_cohorts
@@ -29,7 +30,7 @@ from .drift import DriftMeter
 from .evaluation import output_of
 from .executors import InProcess, Vectorised, choose
 from .executors.choose import find_device
-from .guarding import guard_of, poisoned
+from .guarding import guard_of, keyed, poisoned
 from .judging import Judged, check_judges, judge, personal_scores
 from .local import Job, Start, own_loss, steps_column
 from .membership import Arrivals
@@ -141,8 +142,10 @@ class Simulation:
         self.nominal = self.training.nominal_steps(federation.sizes)
         initial = FlatModel(model)
         self.weights = federation.weights.to(initial.params.dtype)
-        about = (self.options, algorithm, initial, self.cohorts, len(federation), rounds, self.options.seed)
+        about = (self.options, algorithm, initial, self.cohorts, len(federation), rounds, keyed(self.options.seed))
         self.guard = guard_of(*about)
+        real = self.guard is not None and isinstance(self.guard.secure, Masked)
+        check(not real, "a simulation has nobody to hide updates from: secure=simulated rounds them alike")
         if self.guard is not None and self.guard.privacy is not None:
             self.weights = torch.ones_like(self.weights)  # everyone counts the same, so that nobody needs more noise
         if self.guard is not None and self.guard.central and isinstance(self.cohorts, Bernoulli):

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from ..errors import DataError
 
 ARRAYS, CONFIG = "arrays", "config"
+MESSAGE = "secure.message"
+"""The array that holds a message of secure aggregation, as bytes."""
 
 
 class Packet(NamedTuple):

@@ -13,6 +13,7 @@ from .. import specs
 from ..algorithms import Algorithm
 from ..engine import LocalTraining
 from ..errors import ConfigError, check, check_count, check_number, unknown
+from ..options import Trust
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}")
 """An experiment's name: it is also the name of folders, on the server and on every client."""
@@ -22,7 +23,7 @@ Late: TypeAlias = Literal["refuse", "use"]
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Trust):
     """The settings of a run. Every one can also be a key of the app's config (``cohort-size = 2``), which wins.
 
     An experiment begins with ``clients`` SuperNodes, with partition-id 0 to ``clients`` − 1, and waits ``wait`` seconds
@@ -32,7 +33,9 @@ class Settings:
     which it arrives. ``nodes`` binds clients to registered nodes ("0=1234 1=5678"); a client that says it has more than
     ``most_samples`` is not let in. ``experiment`` names what a later run continues; ``folder`` is where the server
     keeps it (by default in Flower's home folder). ``test_sites`` has every site judge the model on its held-out
-    samples. With ``simulation`` a run that meets a real site ends before anything is trained.
+    samples. ``robust``, ``privacy``, ``epsilon``, ``delta`` and ``secure`` ("masked") are those of a simulation; a site
+    may ask for more clip and noise than the server does. With ``simulation`` a run that meets a real site ends before
+    anything is trained.
     """
 
     clients: int = 3
@@ -58,6 +61,7 @@ class Settings:
         for name in ("clients", "rounds", "evaluate_every", "min_answers", "most_samples"):
             check_count(name, getattr(self, name))
         check_count("seed", self.seed, 0)
+        check(self.attack is None, "attack poisons simulated clients only")
         check_number("wait", self.wait, 0)
         check_number("answer_within", self.answer_within, 0, above=True)
         check_number("leave_after", self.leave_after, 0, above=True)

@@ -37,7 +37,7 @@ from .privacy import (
     noise_like,
     planned,
 )
-from .robust import Rule, make_rule
+from .robust import Filter, Rule, make_rule
 from .secure import Secure, make_secure
 from .secure.lattice import distinct
 
@@ -92,6 +92,23 @@ class Guard:
             found = self.robust.filter(delta)
             delta, told = found.used(delta), found.nbytes
         return delta, told
+
+    def at_server(self, delta: Rows) -> tuple[Rows, Filter | None]:
+        """What the server uses of updates that real sites sent, and how it made that of them."""
+        if self.privacy is not None and self.central:
+            delta, _ = clipped(delta, self.privacy.clip)
+        found = None if self.robust is None else self.robust.filter(delta)
+        return (delta if found is None else found.used(delta)), found
+
+    def asked_of_sites(self) -> dict[str, float | int]:
+        """What real sites are asked to do to their updates, as settings of a question."""
+        found: dict[str, float | int] = {}
+        if self.privacy is not None:
+            deviation = self.privacy.site_deviation(self.draws.size) * self.privacy.clip
+            found |= {"guard.clip": self.privacy.clip, "guard.noise": deviation}
+        if self.secure is not None:
+            found |= {"guard.range": self.secure.range, "guard.bits": self.secure.bits}
+        return found
 
     def attackers(self, clients: Sequence[int]) -> Tensor:
         """Which of these clients attack: the first ones."""

@@ -8,9 +8,12 @@ state, and says so.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from logging import getLogger
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from torch import Tensor
 
 from ...errors import RunError
 from ...storage import tensors as files
@@ -47,15 +50,29 @@ class ClientMemory:
             getLogger("flwr").warning("feddc: this client begins again from the initial state: %s", error)
             return Remembered(initial, True)
 
-    def keep(self, round: int, state: Any, samples: int) -> None:
+    def keep(self, round: int, state: Any, samples: int | None = None) -> None:
         """Write the state after ``round``, trained with so many samples; it counts once the server asks for it."""
         if state:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            about = {"round": str(round), "samples": str(samples)}
+            about = {"round": str(round)} | ({} if samples is None else {"samples": str(samples)})
             files.write(self._path(round), dict(zip(state._fields, state, strict=True)), about)
+
+    def wait(self, round: int, tensors: Mapping[str, Tensor], about: Mapping[str, str]) -> None:
+        """Keep what the state after ``round`` is computed from once the server has decided what it uses."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        files.write(self._waiting(round), dict(tensors), dict(about))
+
+    def waiting(self, round: int) -> tuple[dict[str, Tensor], dict[str, str]]:
+        """What waits for the server's decision on ``round``; RunError if nothing does, or it is decided."""
+        if self._path(round).exists():
+            raise RunError(f"round {round} is decided")
+        return files.read(self._waiting(round))
 
     def _path(self, round: int) -> Path:
         return self.folder / f"{round:06d}.safetensors"
+
+    def _waiting(self, round: int) -> Path:
+        return self.folder / f"{round:06d}.waiting.safetensors"
 
     def _read(self, round: int, initial: Any) -> tuple[Any, bool, int | None]:
         path = self._path(round)

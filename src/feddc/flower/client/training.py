@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,12 +20,17 @@ from ...errors import ConfigError, DivergedError, check
 from ...models import Buffers, FlatModel
 from ...types import LocalResult
 from ..judging import Judge
-from ..packets import Packet
+from ..packets import MESSAGE, Packet
 from ..references import find
 from ..samples import AGREED, Agreed, Samples, as_samples, hold_out
 from ..settings import NAME, method_from, training_from
 from ..states import ModelOnly, as_rows, as_vectors, from_arrays, join_buffers, split_buffers, templates
+from .guarding import site_guard
 from .memory import ClientMemory
+from .settling import FILTER, filter_from, settle, wait
+
+if TYPE_CHECKING:
+    from .masking import Masking
 
 
 class ClientSpec(NamedTuple):
@@ -49,10 +54,12 @@ class TrainingClient:
         self.folder, self._load_client = Path(spec.folder), spec.load_client
         self.samples = self._load()
         self._prepared: tuple[Agreed, Federation] | None = None
+        self._masking: Masking | None = None
 
     def answer(self, asked: Packet) -> Packet:
         """Say who this is, train, or evaluate."""
         questions = {"who": self.introduce, "train": self.train, "evaluate": self.evaluate}
+        questions |= dict.fromkeys(("keys", "shares", "reveal"), self.mask)
         what = asked.config.get("ask")
         check(what in questions, f"the server asks for {what!r}, which is not known here")
         return questions[str(what)](asked)
@@ -80,6 +87,8 @@ class TrainingClient:
         sent, buffers = from_arrays(vectors, shape.sent), from_arrays(own, shape.buffers)
 
         memory = ClientMemory(self.folder / experiment / f"client-{self.number}")
+        if (decided := filter_from(config, asked.arrays, self.model.params.numel())) is not None:
+            settle(memory, seen, algorithm, shape, decided)
         state, lost, trained_with = memory.recall(seen, shape.client)
         if trained_with is not None:
             state = reweighed(algorithm, state, trained_with, len(self.samples.y))
@@ -87,14 +96,35 @@ class TrainingClient:
         rows = as_rows(state)
         federation = self._federation(agreed)
         local, trained = self.local_training(config, federation, algorithm, sent, rows, buffers, weight)
+        guard = site_guard(config, self.node, trained)
+        local = replace(local, delta=guard.used(local.delta))  # from here on there is only what the server uses
         upload, after = algorithm.upload(sent, rows, local, weight)
-        memory.keep(round, as_vectors(after), len(self.samples.y))
+        if config.get("guard.later"):
+            wait(memory, round, sent, rows, local, weight)
+        else:
+            memory.keep(round, as_vectors(after), len(self.samples.y))
 
         reply: dict[str, Any] = {"experiment": experiment, "round": round, "client": self.number, "lost": lost}
-        drift = getattr(after, "drift", None)
-        reply |= {"samples": len(self.samples.y), "update": float(local.delta.norm())}
-        reply |= {} if drift is None else {"drift": float(drift.norm())}
-        return Packet(reply | {"seconds": time.perf_counter() - began}, join_buffers(as_vectors(upload), trained))
+        reply |= {"samples": len(self.samples.y), "seconds": time.perf_counter() - began}
+        if guard.lattice is not None:
+            return Packet(reply, {MESSAGE: self.masking.masked(asked, local.delta, guard.lattice)})
+        if not guard.silent:
+            drift = getattr(after, "drift", None)
+            reply |= {"update": float(local.delta.norm())} | ({} if drift is None else {"drift": float(drift.norm())})
+        return Packet(reply, join_buffers(as_vectors(upload), trained))
+
+    def mask(self, asked: Packet) -> Packet:
+        """Take part in an exchange of secure aggregation."""
+        return self.masking.answer(asked)
+
+    @property
+    def masking(self) -> Masking:
+        """This client's part in secure aggregation, which needs cryptography only where it is used."""
+        from .masking import Masking
+
+        least = int(self.node.get("secure-least", 2))
+        self._masking = self._masking or Masking(self.number, self.model.params.numel(), least)
+        return self._masking
 
     def evaluate(self, asked: Packet) -> Packet:
         """The measures of the model that the server sent, on this client's held-out samples."""
@@ -138,7 +168,7 @@ class TrainingClient:
     def _arrays(self, asked: Packet) -> tuple[Agreed, dict[str, Any], dict[str, Any]]:
         """What was agreed on, and the arrays of the method and of the buffers."""
         agreed = Agreed.from_message(asked.arrays, asked.config.get("classes", ()))
-        rest = {name: array for name, array in asked.arrays.items() if not name.startswith(AGREED)}
+        rest = {name: array for name, array in asked.arrays.items() if not name.startswith((AGREED, FILTER, MESSAGE))}
         return agreed, *split_buffers(rest)
 
     def _federation(self, agreed: Agreed) -> Federation:

@@ -15,6 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+from numpy.typing import NDArray
+
 from ...engine import Record
 from ...engine.state import filled, named
 from ...errors import RunError
@@ -22,6 +25,8 @@ from ...models import Buffers
 from ...storage import tensors as files
 from ...storage.lock import Lock
 from ..samples import Agreed
+
+_FILTER = "filter of round "
 
 
 @dataclass
@@ -43,6 +48,10 @@ class Progress:
     """Since when members are not connected, as ``time.time`` says."""
     norm: float | None = None
     """The median length of an update in the last round."""
+    factors: dict[int, float] = field(default_factory=dict)
+    """What a robust rule multiplied each client's last used update by; told to it with its next question."""
+    filters: dict[int, dict[str, NDArray[Any]]] = field(default_factory=dict)
+    """What else the rule did in a round, as long as a client's last used update is of that round."""
 
 
 class Checkpoint:
@@ -76,7 +85,13 @@ class Checkpoint:
             away = {int(k): float(v) for k, v in progress["away"].items()}
             agreed = Agreed.from_metadata(about)
             place = int(progress["round"]), str(progress["id"])
-            return Progress(*found, *place, samples, seen, agreed, away, progress["norm"])
+            factors = {int(k): float(v) for k, v in progress.get("factors", {}).items()}
+            filters: dict[int, dict[str, NDArray[Any]]] = {}
+            for name, tensor in tensors.items():
+                if name.startswith(_FILTER):
+                    round, _, rest = name.removeprefix(_FILTER).partition(":")
+                    filters.setdefault(int(round), {})[rest] = tensor.numpy()
+            return Progress(*found, *place, samples, seen, agreed, away, progress["norm"], factors, filters)
         except (KeyError, ValueError) as error:
             raise RunError(f"{path} is not a checkpoint of this model and method: {error}") from None
 
@@ -85,7 +100,11 @@ class Checkpoint:
         with (self.folder / "records.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(dataclasses.asdict(record)) + "\n")
         tensors = named("server", progress.server) | named("buffers", progress.buffers)
-        where = {name: getattr(progress, name) for name in ("round", "id", "samples", "seen", "away", "norm")}
+        where = {
+            name: getattr(progress, name) for name in ("round", "id", "samples", "seen", "away", "norm", "factors")
+        }
+        for round, arrays in progress.filters.items():
+            tensors |= {f"{_FILTER}{round}:{name}": torch.from_numpy(array) for name, array in arrays.items()}
         about = {"setup": json.dumps(self.setup), "progress": json.dumps(where), **progress.agreed.metadata()}
         files.write(self.folder / "state.safetensors", tensors, about)
 

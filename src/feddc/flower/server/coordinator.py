@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import secrets
 import time
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, fields
 from logging import INFO, WARNING, getLogger
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,14 +20,18 @@ from ...algorithms import Algorithm, method_name
 from ...data.federation import sample_weights
 from ...engine import Record, Site
 from ...engine.cohorts import make_cohorts
+from ...engine.guarding import guard_of
 from ...engine.local import Start, steps_column
 from ...engine.membership import resized, restarted, sizes_of
 from ...engine.records import Rejected
 from ...engine.rounds import Sums, nbytes
 from ...errors import DivergedError, RunError, check
-from ...models import FlatModel, module_with
-from ...options import Sampling
-from ...types import Cohort, Local
+from ...models import Buffers, FlatModel, module_with
+from ...options import Sampling, Trust
+from ...trust.privacy import Budget
+from ...trust.secure import Masked, Secure
+from ...types import Cohort, Local, Means, Weights
+from ..client.settling import FACTOR, filter_message
 from ..home import flower_home
 from ..judging import Judge, Measures
 from ..packets import Packet
@@ -45,6 +50,23 @@ PATIENCE = {"refuse": 2.0, "use": 10.0}
 log = getLogger("flwr").log
 
 
+class Taken(NamedTuple):
+    """The answers of a round: whose are used, and what is known of them."""
+
+    used: list[int]
+    asked: list[int]
+    seconds: dict[int, float]
+    dropped: list[int]
+    rejected: list[Rejected]
+    figures: dict[int, dict[str, float]]
+    bytes_up: int
+
+
+def unpredictable(_round: int, _client: int) -> np.random.Generator:
+    """Noise of the server that nobody can repeat."""
+    return np.random.default_rng(secrets.randbits(256))
+
+
 class Coordinator:
     """A run under way; ``run`` yields a record for each round. Use it as a context manager: it holds a lock."""
 
@@ -61,6 +83,11 @@ class Coordinator:
             f"late=use needs a method that sends only the model: {self.name} also sends a mean gradient, "
             "which has moved on when an answer comes late",
         )
+        sampling = Sampling(settings.participation, settings.cohort_size)
+        self.cohorts = make_cohorts(settings.clients, settings.rounds, sampling)
+        about = (settings, algorithm, flat, self.cohorts, settings.clients, settings.rounds, unpredictable)
+        self.guard = guard_of(*about, empty=False)
+        self.check_guard()
         self.members = Members(grid, self.introduce, settings.wait, bindings(settings.nodes))
         self.questions = Correspondence(grid, settings.answer_within * PATIENCE[settings.late])
         self.introduced: dict[int, Introduction] = {}
@@ -111,6 +138,9 @@ class Coordinator:
         if self.test is not None:
             self.judge = Judge(self.module, as_samples(self.test).tested(progress.agreed))
         while progress.round < settings.rounds:
+            if self.budget is not None and not self.budget.allows(progress.round + 1):
+                log(INFO, "feddc: the privacy budget is spent after round %s", progress.round)
+                break
             record = self.step()
             log(INFO, "feddc: %s", describe(record, settings.rounds))
             yield record
@@ -131,12 +161,22 @@ class Coordinator:
             columns = 0 if found.moments is None else found.moments.mean.size
             if columns != len(agreed.mean) or not set(found.names) <= set(agreed.classes):
                 raise RefusedError(f"client {client} has other columns or classes than the members agreed on")
+            if self.guard is not None and self.progress.samples.get(client) != found.samples:
+                raise RefusedError(
+                    f"client {client} joins or has other samples than before, but with robust, privacy or secure the "
+                    "members stay those that the experiment began with"
+                )
         self.introduced[client] = found
 
     def update_members(self) -> None:
-        """Let in who is new, take note of changed sample counts, and drop who has been away for too long."""
+        """Let in who is new, take note of changed sample counts, and drop who has been away for too long.
+
+        Not where updates are guarded: thresholds and noise are planned for those that the experiment began with.
+        """
         progress, now = self.progress, time.time()
         self.members.refresh()
+        if self.guard is not None:
+            return
         for client in progress.samples:
             if client in self.members.nodes:
                 progress.away.pop(client, None)
@@ -164,25 +204,16 @@ class Coordinator:
 
     def step(self) -> Record:
         """Run the next round."""
-        began, progress, settings = time.perf_counter(), self.progress, self.settings
+        began, progress = time.perf_counter(), self.progress
         round = progress.round + 1
         self.update_members()
         self.weigh()
         cohort = self.cohort(round)
         sent = self.algorithm.broadcast(progress.server)
         arrays = join_buffers(sent, progress.buffers) | progress.agreed.arrays()
-        asked = [c for c in cohort if self.ask(c, Packet(self.question(round, c), arrays), round)]
-        with Answers(self.checkpoint.folder, progress.id, self.shape) as answers:
-            seconds, dropped, rejected = self.collect(round, asked, answers)
-            used = sorted(answers.updates)
-            if len(used) < min(settings.min_answers, len(cohort)):
-                raise RunError(
-                    f"round {round} has {len(used)} answers that can be used, but min-answers is "
-                    f"{settings.min_answers}; the log says why, and another run tries again"
-                )
-            up = self.add_up(round, answers, used)
-            progress.seen |= {client: answers.updates[client].round for client in used}
-            figures = {client: answers.updates[client].figures for client in used}
+        questions = {client: Packet(self.question(round, client), arrays | self.decided(client)) for client in cohort}
+        taken = self.plain(round, questions) if self.secure is None else self.masked(round, questions, self.secure)
+        used, asked, seconds, dropped, rejected, figures, up = taken
         own, theirs = self.evaluate()
         down = nbytes(sent) + progress.buffers.nbytes
         sites = tuple(
@@ -209,11 +240,77 @@ class Coordinator:
             tuple(rejected),
             tuple(dropped),
             sites=sites,
+            epsilon=None if self.guard is None else self.guard.spent(round),
         )
         self.checkpoint.save(progress, record)
         module = module_with(self.module, progress.server.model, progress.buffers)
         self.directory.keep_models(module, record, progress.agreed)
         return record
+
+    def plain(self, round: int, questions: Mapping[int, Packet]) -> Taken:
+        """A round in which the server reads every answer."""
+        progress, least = self.progress, self.least
+        asked = [client for client, packet in questions.items() if self.ask(client, packet, round)]
+        with Answers(self.checkpoint.folder, progress.id, self.shape) as answers:
+            seconds, dropped, rejected = self.collect(round, asked, answers)
+            used = sorted(answers.updates)
+            if len(used) < min(least, len(questions)):
+                raise RunError(
+                    f"round {round} has {len(used)} answers that can be used, but min-answers is "
+                    f"{least}; the log says why, and another run tries again"
+                )
+            up = self.add_up(round, answers, used)
+            progress.seen |= {client: answers.updates[client].round for client in used}
+            progress.filters = {of: each for of, each in progress.filters.items() if of in progress.seen.values()}
+            figures = {client: answers.updates[client].figures for client in used}
+        return Taken(used, asked, seconds, dropped, rejected, figures, up)
+
+    def masked(self, round: int, questions: Mapping[int, Packet], secure: Secure) -> Taken:
+        """A round of secure aggregation."""
+        from .masking import MaskedRound
+
+        progress, cohort = self.progress, list(questions)
+        about = secure, progress.id, round, self.everyone(round), progress.server.model
+        found = MaskedRound(*about, self.ask, self.questions.arrivals).run(questions, self.settings.answer_within)
+        used = sorted(found.used)
+        if len(used) < self.least:
+            raise RunError(
+                f"round {round} has {len(used)} answers, but min-answers is {self.least}; another run tries again"
+            )
+        self.move(round, found.means, progress.buffers, len(used), len(used))
+        progress.seen |= dict.fromkeys(used, round)
+        missing = [client for client in cohort if client not in used]
+        return Taken(used, cohort, found.seconds, missing, [], {}, found.bytes_up)
+
+    @property
+    def least(self) -> int:
+        """How many answers a round needs; where sites share the noise, as many as it was shared among."""
+        return max(self.settings.min_answers, 0 if self.guard is None else self.guard.least)
+
+    @property
+    def secure(self) -> Secure | None:
+        return None if self.guard is None else self.guard.secure
+
+    @property
+    def budget(self) -> Budget | None:
+        return None if self.guard is None else self.guard.budget
+
+    def check_guard(self) -> None:
+        """Refuse what a real federation does not have."""
+        if self.guard is not None:
+            real = self.guard.secure is None or isinstance(self.guard.secure, Masked)
+            check(real, "on Flower updates are really masked: secure=masked, with the options of simulated")
+            on_time = self.guard.secure is None or self.settings.late == "refuse"
+            check(on_time, "secure=masked adds up what is there in time: late=use is not possible with it")
+            check(
+                not self.later or self.settings.late == "refuse",
+                "robust compares answers of one round: use late=refuse",
+            )
+
+    def everyone(self, round: int) -> Weights:
+        """The weights that the method names, of all clients."""
+        plan = vars(self.settings.training.schedule(round, self.nominal))
+        return self.algorithm.weigh(Local(steps=self.steps, **plan), self.weights)
 
     def weigh(self) -> None:
         """ω_i and K_i of every member, and the nominal number of steps, from the samples that they have now."""
@@ -221,9 +318,10 @@ class Coordinator:
         sizes = np.array([self.progress.samples[client] for client in clients], dtype=np.int64)
         self.nominal = training.nominal_steps(sizes)
         fixed = self.nominal if self.algorithm.fixed_steps else None
-        steps, weights = steps_column(sizes, training, self.module, fixed), sample_weights(sizes)
-        self.weights = {client: weights[[row]] for row, client in enumerate(clients)}
-        self.steps = {client: steps[[row]] for row, client in enumerate(clients)}
+        self.weights, self.steps = torch.ones(clients[-1] + 1, 1), torch.ones(clients[-1] + 1, 1)
+        self.steps[clients] = steps_column(sizes, training, self.module, fixed)
+        if self.guard is None or self.guard.privacy is None:  # with noise everyone counts the same, as in a simulation
+            self.weights[clients] = sample_weights(sizes)
 
     def cohort(self, round: int) -> list[int]:
         """The clients to ask in this round: those drawn that are connected and not at work on an earlier question."""
@@ -286,20 +384,53 @@ class Coordinator:
     def add_up(self, round: int, answers: Answers, used: list[int]) -> int:
         """Move the server on by the mean of these clients' answers; the bytes of one of them."""
         progress, sums, training = self.progress, Sums(), self.settings.training
-        for client in used:
-            upload, own = answers.read(client)
+        for client, upload, own in self.used_updates(round, answers, used):
             plan = vars(training.schedule(answers.updates[client].round, self.nominal))
-            weight, local = self.weights[client], Local(steps=self.steps[client], **plan)
+            weight, local = self.weights[[client]], Local(steps=self.steps[[client]], **plan)
             sums.add(as_rows(upload), as_rows(own), weight, self.algorithm.weigh(local, weight))
         means, buffers = sums.means(progress.buffers)
-        plan = vars(training.schedule(round, self.nominal))
-        present = Cohort(participation=len(used) / len(progress.samples), size=len(used), **plan)
+        self.move(round, means, buffers, len(used), sums.size)
+        progress.norm = float(np.median([answers.updates[client].norm for client in used]))
+        return nbytes(self.shape.upload) + buffers.nbytes
+
+    def used_updates(self, round: int, answers: Answers, used: list[int]) -> Iterator[tuple[int, Any, Any]]:
+        """Of each client, what the server uses of its update, and its buffers."""
+        if self.guard is None or self.guard.robust is None:
+            for client in used:
+                upload, own = answers.read(client)
+                if self.guard is not None:
+                    upload = upload._replace(delta=self.guard.at_server(upload.delta.unsqueeze(0))[0].squeeze(0))
+                yield client, upload, own
+            return
+        everyone = [answers.read(client) for client in used]
+        rows, rule = self.guard.at_server(torch.stack([upload.delta for upload, _ in everyone]))
+        if self.later and rule is not None:
+            for row, client in enumerate(used):
+                told, self.progress.filters[round] = filter_message(rule, row)
+                self.progress.factors[client] = told[FACTOR]
+        for client, delta, (upload, own) in zip(used, rows, everyone, strict=True):
+            yield client, upload._replace(delta=delta), own
+
+    @property
+    def later(self) -> bool:
+        """Whether clients keep state that depends on what a robust rule uses of their updates."""
+        return self.guard is not None and self.guard.robust is not None and bool(self.shape.client)
+
+    def decided(self, client: int) -> dict[str, Any]:
+        """The arrays that tell a client what was used of its last update."""
+        return self.progress.filters.get(self.progress.seen.get(client, 0), {}) if self.later else {}
+
+    def move(self, round: int, means: Means, buffers: Buffers, number: float, size: int) -> None:
+        """Move the server on by these means of ``size`` clients."""
+        progress, plan = self.progress, vars(self.settings.training.schedule(round, self.nominal))
+        if self.guard is not None and self.guard.central:
+            number = self.guard.draws.size
+            means = self.guard.released(means, size, self.everyone(round), round)
+        present = Cohort(participation=number / len(progress.samples), size=int(number), **plan)
         server = self.algorithm.aggregate(progress.server, means, present)
         if not torch.isfinite(server.model).all():
             raise DivergedError(self.name, round)
         progress.server, progress.buffers, progress.round = server, buffers, round
-        progress.norm = float(np.median([answers.updates[client].norm for client in used]))
-        return nbytes(self.shape.upload) + buffers.nbytes
 
     def question(self, round: int, client: int) -> dict[str, Any]:
         """What a client is told beside the model."""
@@ -314,6 +445,9 @@ class Coordinator:
             "classes": list(self.progress.agreed.classes),
             **method_config(self.algorithm),
             **training_config(self.settings.training),
+            **({} if self.guard is None else self.guard.asked_of_sites()),
+            **({"guard.later": True} if self.later else {}),
+            **({FACTOR: self.progress.factors[client]} if client in self.progress.factors else {}),
         }
 
     def evaluate(self) -> tuple[Measures, dict[int, Measures]]:
@@ -353,7 +487,9 @@ def mean_measures(sites: dict[int, Measures]) -> Measures:
 def setup_of(algorithm: Algorithm, settings: Settings, parameters: int) -> dict[str, Any]:
     """What has to stay the same for an experiment to be continued."""
     drawn = {key: getattr(settings, key) for key in ("seed", "participation", "cohort_size")}
-    return {"method": repr(algorithm), **drawn, **asdict(settings.training), "parameters": parameters}
+    trust = {each.name: getattr(settings, each.name) for each in fields(Trust) if getattr(settings, each.name)}
+    trust |= {"clients": settings.clients} if trust else {}  # its arithmetic is for so many
+    return {"method": repr(algorithm), **drawn, **asdict(settings.training), "parameters": parameters, **trust}
 
 
 def describe(record: Record, rounds: int) -> str:

@@ -15,6 +15,6 @@ exact, and below it there is none. Vectors are integers (``lattice.py``) in ring
 
 from __future__ import annotations
 
-from .lattice import Lattice, Secure, make_secure
+from .lattice import Lattice, Masked, Secure, make_secure
 
-__all__ = ["Lattice", "Secure", "make_secure"]
+__all__ = ["Lattice", "Masked", "Secure", "make_secure"]

@@ -49,7 +49,11 @@ class Lattice:
 
     def values(self, multiples: Ints, like: Rows) -> Rows:
         """The numbers that these multiples stand for, of the type of ``like``."""
-        return torch.from_numpy(multiples * self.step).to(like.dtype)
+        return self.scaled(multiples, self.step, like)
+
+    def scaled(self, multiples: Ints, factor: float, like: Rows) -> Rows:
+        """The numbers that these multiples of ``factor`` stand for, of the type of ``like``."""
+        return torch.from_numpy(multiples * factor).to(like.dtype)
 
     def rounded(self, values: Rows) -> Rows:
         """What the server will use of these values, and so what a client has to commit."""
@@ -121,7 +125,12 @@ class Secure:
         return bytes_up([(parameters, bits) for bits in self.rings(columns)], cohort)
 
 
-SECURE: specs.Table = {"simulated": Secure}
+@dataclass(frozen=True)
+class Masked(Secure):
+    """The four exchanges of secure aggregation, on Flower: the server learns sums only."""
+
+
+SECURE: specs.Table = {"simulated": Secure, "masked": Masked}
 
 
 def make_secure(text: str) -> Secure:

@@ -1,0 +1,62 @@
+"""What a site does to its own update before it leaves: clip, noise, and rounding for secure aggregation.
+
+The server asks for some of it; the site's own config (``--node-config 'update-clip=1.0 update-noise=0.5'``) may ask for
+more, and the stricter of the two is done. It is done by the feddc that the site installed, on the vectors themselves;
+with pinned apps (docs/security.md) no code that the server sends is in between.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...errors import check, check_number
+from ...models import Buffers
+from ...trust.privacy import clipped, noise_like
+from ...trust.secure import Lattice
+from ...types import Rows
+
+CLIP, NOISE = "update-clip", "update-noise"
+
+
+@dataclass(frozen=True)
+class SiteGuard:
+    """What is done to this site's updates in this round."""
+
+    clip: float | None = None
+    noise: float = 0.0
+    """The standard deviation of the noise."""
+    lattice: Lattice | None = None
+    silent: bool = False
+    """Whether figures such as an update's length stay here too."""
+
+    def used(self, delta: Rows) -> Rows:
+        """The update that is sent, and that this client remembers."""
+        if self.clip is not None:
+            delta, _ = clipped(delta, self.clip)
+        if self.noise:
+            delta = delta + noise_like(delta, self.noise, np.random.default_rng(secrets.randbits(256)))
+        return delta if self.lattice is None else self.lattice.rounded(delta)
+
+
+def site_guard(config: Mapping[str, Any], node: Mapping[str, Any], buffers: Buffers) -> SiteGuard:
+    """The stricter of what the server's question and this site's config ask for."""
+    asked = {key.removeprefix("guard."): value for key, value in config.items() if key.startswith("guard.")}
+    clips = [float(each) for each in (asked.get("clip"), node.get(CLIP)) if each is not None]
+    for each in clips:
+        check_number(CLIP, each, 0, above=True)
+    clip, own = min(clips, default=None), float(node.get(NOISE, 0.0))
+    check_number(NOISE, own, 0)
+    check(clip is not None or not own, f"{NOISE} is in units of {CLIP}: this node's config needs both")
+    noise = max(float(asked.get("noise", 0.0)), own * (clip or 0.0))
+    lattice = Lattice(float(asked["range"]), int(asked["bits"])) if "bits" in asked else None
+    guarded = clip is not None or lattice is not None
+    bare = buffers.floats.numel() == 0
+    check(
+        bare or not guarded, "this site's updates are to be guarded, which does not cover buffers such as BatchNorm's"
+    )
+    return SiteGuard(clip, noise, lattice, guarded)
