@@ -14,9 +14,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .algorithms import Algorithm as Algorithm, make_method as make_method
-    from .algorithms.fedavg import FedAdagrad as FedAdagrad, FedAdam as FedAdam, FedAvg as FedAvg, FedYogi as FedYogi
+    from .algorithms.adabest import AdaBest as AdaBest
+    from .algorithms.combinations import (
+        FedAdagrad as FedAdagrad,
+        FedAdam as FedAdam,
+        FedExP as FedExP,
+        FedGamma as FedGamma,
+        FedSAM as FedSAM,
+        FedSpeed as FedSpeed,
+        FedYogi as FedYogi,
+        MoFedSAM as MoFedSAM,
+    )
+    from .algorithms.fedacg import FedACG as FedACG
+    from .algorithms.fedavg import FedAvg as FedAvg
+    from .algorithms.fedcm import FedCM as FedCM
     from .algorithms.feddc import FedDC as FedDC
     from .algorithms.feddyn import FedDyn as FedDyn
+    from .algorithms.fedinit import FedInit as FedInit
+    from .algorithms.fedlc import FedLC as FedLC
+    from .algorithms.fedlesam import FedLESAM as FedLESAM
+    from .algorithms.fednova import FedNova as FedNova
+    from .algorithms.fedntd import FedNTD as FedNTD
     from .algorithms.fedprox import FedProx as FedProx
     from .algorithms.scaffold import Scaffold as Scaffold
     from .algorithms.server import SGD as SGD, Adagrad as Adagrad, Adam as Adam, Yogi as Yogi
@@ -66,9 +84,27 @@ __version__ = "0.2.0"
 
 _HOMES = {
     "algorithms": ["Algorithm", "make_method"],
-    "algorithms.fedavg": ["FedAdagrad", "FedAdam", "FedAvg", "FedYogi"],
+    "algorithms.adabest": ["AdaBest"],
+    "algorithms.combinations": [
+        "FedAdagrad",
+        "FedAdam",
+        "FedExP",
+        "FedGamma",
+        "FedSAM",
+        "FedSpeed",
+        "FedYogi",
+        "MoFedSAM",
+    ],
+    "algorithms.fedacg": ["FedACG"],
+    "algorithms.fedavg": ["FedAvg"],
+    "algorithms.fedcm": ["FedCM"],
     "algorithms.feddc": ["FedDC"],
     "algorithms.feddyn": ["FedDyn"],
+    "algorithms.fedinit": ["FedInit"],
+    "algorithms.fedlc": ["FedLC"],
+    "algorithms.fedlesam": ["FedLESAM"],
+    "algorithms.fednova": ["FedNova"],
+    "algorithms.fedntd": ["FedNTD"],
     "algorithms.fedprox": ["FedProx"],
     "algorithms.scaffold": ["Scaffold"],
     "algorithms.server": ["SGD", "Adagrad", "Adam", "Yogi"],

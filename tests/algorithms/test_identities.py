@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 from torch import nn
 
 import feddc
+from feddc.algorithms.base import evaluated
+from feddc.algorithms.server import ExP
 from tests.algorithms.play import cohort, local_result, means_of
 from tests.conftest import FAST, make_federation
 
@@ -140,3 +144,113 @@ def test_paper_form_in_two_rounds_by_hand() -> None:
     expected = (delta - delta.mean(dim=0)) / (0.5 * 2) - 0.3 * (server.model - delta)
     torch.testing.assert_close(linear, expected)
     torch.testing.assert_close(torch.as_tensor(prox), torch.full((2, 1), 0.3))
+
+
+EQUALS: list[tuple[object, object]] = [
+    (feddc.FedCM(alpha=1), feddc.FedAvg(weighted=False)),
+    (feddc.FedACG(momentum=0, mu=0), feddc.FedAvg(weighted=False)),
+    (feddc.AdaBest(mu=0, beta=0), feddc.FedAvg(weighted=False)),
+    (feddc.FedInit(beta=0), feddc.FedAvg(weighted=False)),
+    (feddc.FedLESAM(rho=0), feddc.FedAvg(weighted=False)),
+    (feddc.FedLESAM(rho=0, base="scaffold"), feddc.Scaffold(lr="current")),
+    (feddc.FedLESAM(rho=0, base="feddyn", alpha=0.2), feddc.FedDyn(alpha=0.2, weighted=False)),
+    (feddc.FedNTD(beta=0), feddc.FedAvg()),
+    (feddc.FedSAM(rho=0), feddc.FedAvg(weighted=False)),
+    (feddc.MoFedSAM(rho=0, alpha=0.3), feddc.FedCM(alpha=0.3)),
+    (feddc.FedSpeed(rho=0, alpha=0.2), feddc.FedDyn(alpha=0.2, weighted=False)),
+    (feddc.FedGamma(rho=0), feddc.Scaffold(lr="current")),
+    (feddc.FedExP(eps=1e9), feddc.FedAvg()),  # whatever the clients disagree about, the step is 1
+]
+
+
+@pytest.mark.parametrize(("left", "right"), EQUALS, ids=lambda each: type(each).__name__)
+def test_a_method_without_its_term_is_its_base(
+    left: object, right: object, federation: feddc.Federation, model: nn.Module
+) -> None:
+    found, wanted = (nn_final(each, federation, model) for each in (left, right))
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+def nn_final(algorithm: object, federation: feddc.Federation, model: nn.Module) -> torch.Tensor:
+    simulation = feddc.Simulation(algorithm, model, federation, rounds=5, participation=0.6, training=FAST)  # type: ignore[arg-type]
+    list(simulation.run())
+    found: torch.Tensor = simulation.server.model
+    return found
+
+
+def test_a_method_that_asks_for_sharpness_aware_steps_is_its_base_with_them(
+    federation: feddc.Federation, model: nn.Module
+) -> None:
+    sharp = dataclasses.replace(FAST, sam=0.2)
+    for combined, base in [
+        (feddc.FedSAM(rho=0.2), feddc.FedAvg(weighted=False)),
+        (feddc.FedSpeed(rho=0.2, alpha=0.1), feddc.FedDyn(alpha=0.1, weighted=False)),
+    ]:
+        assert torch.equal(final(combined, federation, model), final(base, federation, model, training=sharp))
+
+
+def test_fednova_with_equal_steps_is_fedavg(model: nn.Module) -> None:
+    federation = make_federation([20, 17, 24, 20])  # batches of 8: three steps a pass on every client
+    torch.testing.assert_close(final(feddc.FedNova(), federation, model), final(feddc.FedAvg(), federation, model))
+
+
+def test_fednova_does_not_depend_on_how_often_a_client_repeats_its_step() -> None:
+    """Two clients, the same direction, one of them three times as far: both count by their samples."""
+    method, w = feddc.FedNova(), torch.zeros(2)
+    local = local_result(torch.tensor([[1.0, 0.0], [0.0, 3.0]]), torch.tensor([[1.0], [3.0]]))
+    upload, _ = method.upload(method.broadcast(method.init_server(w)), method.init_client(w), local, torch.ones(2, 1))
+    after = method.aggregate(method.init_server(w), means_of(method, upload, local, torch.ones(2, 1)), cohort(size=2))
+    torch.testing.assert_close(after.model, torch.tensor([1.0, 1.0]))
+
+
+def test_fedexp_is_fedavg_where_all_updates_agree_and_steps_further_where_they_do_not() -> None:
+    for delta, step in [([[1.0, 1.0], [1.0, 1.0]], [1.0, 1.0]), ([[3.0, 0.0], [0.0, 3.0]], [1.5, 1.5])]:
+        method, w = feddc.FedExP(eps=1e-9), torch.zeros(2)
+        local, weight = local_result(torch.tensor(delta)), torch.ones(2, 1)
+        server = method.init_server(w)
+        upload, _ = method.upload(method.broadcast(server), method.init_client(w), local, weight)
+        after = method.aggregate(server, means_of(method, upload, local, weight), cohort(size=2, round=2))
+        torch.testing.assert_close(after.model, torch.tensor(step))
+        torch.testing.assert_close(evaluated(method, after), torch.tensor(step) / 2)  # the mean of the last two
+
+
+def test_fedexp_sees_the_disagreement_of_clients_whatever_the_method_adds() -> None:
+    """FedDC proposes mean Δ + h: the clients' own proposals are Δ_i + h, and their mean square is what counts."""
+    method = feddc.FedDC(server=ExP(eps=1e-9))
+    server = method.init_server(torch.zeros(2))._replace(drift=torch.tensor([0.5, 0.0]))
+    delta, weight = torch.tensor([[3.0, 0.0], [-1.0, 1.0]]), torch.ones(2, 1)
+    rows = type(method.init_client(server.model))(torch.zeros(2, 2), torch.zeros(2, 2))
+    local = local_result(delta)
+    upload, _ = method.upload(method.broadcast(server), rows, local, weight)
+    after = method.aggregate(server, means_of(method, upload, local, weight), cohort(size=2))
+    drift = server.drift + delta.mean(dim=0)
+    update = delta.mean(dim=0) + drift
+    factor = ((delta + drift) ** 2).sum(dim=1).mean() / (2 * update.dot(update))
+    torch.testing.assert_close(after.model, max(1.0, float(factor)) * update)
+
+
+def test_fedlc_leaves_out_the_classes_that_a_client_does_not_have() -> None:
+    output = torch.zeros(2, 3, requires_grad=True)
+    method = feddc.FedLC(tau=0.5)
+    loss = method.local_loss(torch_losses, output, torch.tensor([0, 1]), torch.tensor([16, 1, 0]), None)
+    shifted = torch.tensor([-0.25, -0.5])
+    torch.testing.assert_close(loss, torch.logsumexp(shifted, 0) - shifted)
+    loss.sum().backward()
+    assert output.grad is not None
+    assert not output.grad[:, 2].any()
+
+
+def test_fedntd_ignores_the_true_class_and_rests_where_the_others_agree() -> None:
+    output = torch.tensor([[1.0, 2.0, 3.0]], requires_grad=True)
+    reference = torch.tensor([[9.0, 2.5, 3.5]])  # the same but for the true class and a constant
+    method, none = feddc.FedNTD(beta=2.0, tau=1.5), torch.ones(3)
+    same = method.local_loss(torch_losses, output, torch.tensor([0]), none, reference)
+    torch.testing.assert_close(same, torch_losses(output, torch.tensor([0])))
+    other = method.local_loss(torch_losses, output, torch.tensor([0]), none, torch.tensor([[0.0, 0.0, 3.0]]))
+    p, q = (torch.softmax(each / 1.5, 0) for each in (torch.tensor([0.0, 3.0]), torch.tensor([2.0, 3.0])))
+    expected = 2.0 * 1.5**2 * (p * (p / q).log()).sum()
+    torch.testing.assert_close(other - same, expected.unsqueeze(0))
+
+
+def torch_losses(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    return nn.functional.cross_entropy(output, target, reduction="none")

@@ -16,7 +16,7 @@ from feddc.report.page import render
 from feddc.report.runs import collect
 from tests.browser.chromium import PHONE, chromium, missing
 from tests.cli.test_cli import SMALL, feddc
-from tests.report.runs import write_comparison, write_run
+from tests.report.runs import write_comparison, write_run, write_seeds
 from tests.report.test_page import EVIL, EVIL_NAME
 
 if TYPE_CHECKING:
@@ -120,6 +120,77 @@ def test_axes_targets_and_bands(browser: Browser, real: Path) -> None:
     assert browser.console() == []
 
 
+def test_error_on_a_logarithmic_axis_and_a_zoom_to_the_top(browser: Browser, real: Path) -> None:
+    browser.open(real)
+    layout = "document.querySelector('#plot-curves').layout"
+    score = browser.run("document.querySelector('#plot-curves').data.filter(t => t.name)[0].y.at(-1)")
+    whole = browser.run(f"{layout}.yaxis.range")
+    browser.click("input[value=top]")
+    top = browser.run(f"{layout}.yaxis.range")
+    assert top[1] - top[0] < whole[1] - whole[0]
+    browser.click("input[value=error]")
+    assert browser.run(f"{layout}.yaxis.type") == "log"
+    assert browser.run("document.querySelector('#plot-curves .ytitle').textContent") == "test error (%)"
+    error = browser.run("document.querySelector('#plot-curves').data.filter(t => t.name)[0].y.at(-1)")
+    assert error == pytest.approx(100 - score)
+    assert browser.console() == []
+
+
+def test_every_axis_has_a_name(browser: Browser, real: Path) -> None:
+    browser.open(real)
+    named = (
+        "[...document.querySelectorAll(`#${arguments[0]} .xtitle, #${arguments[0]} .ytitle`)].map(e => e.textContent)"
+    )
+    assert browser.run(named, "plot-curves") == ["round", "test accuracy (%)"]
+    browser.click("#tab-drift")
+    assert browser.run(named, "plot-gap") == ["round", "mean ‖θᵢ + hᵢ − w‖"]
+    assert browser.run(named, "plot-cosine") == ["round", "mean cosine, 5 rounds"]
+    assert browser.run(named, "plot-heat-left") == ["round", "client"]
+    browser.click("#tab-split")
+    assert browser.run(named, "plot-split") == ["class", "client"]
+
+
+def test_the_cosines_have_the_dashes_of_the_legend(browser: Browser, real: Path) -> None:
+    """They were all solid."""
+    browser.open(real)
+    browser.click("#tab-drift")
+    lines = "document.querySelector(`#${arguments[0]}`).data.filter(t => t.name)"
+    dashes = f"Object.fromEntries({lines}.map(t => [t.name, t.line.dash]))"
+    assert browser.run(dashes, "plot-cosine") == browser.run(dashes, "plot-gap")
+    assert len(set(browser.run(dashes, "plot-cosine").values())) > 1
+
+
+def test_nothing_of_the_split_is_under_the_toolbar(browser: Browser, real: Path) -> None:
+    browser.open(real)
+    browser.click("#tab-split")
+    edge = "document.querySelector(`#plot-split ${arguments[0]}`).getBoundingClientRect()[arguments[1]]"
+    assert browser.run(edge, ".modebar", "bottom") <= browser.run(edge, ".bars", "top")
+
+
+def test_definitions_are_one_click_away(browser: Browser, real: Path) -> None:
+    browser.open(real)
+    browser.click("#tab-tables")
+    for word in ("best", "last", "speedup", "rounds", "moved", "difference", "deviation"):
+        opened = f"document.querySelector('#define-{word}').matches(':popover-open')"
+        assert not browser.run(opened)
+        assert browser.run(f"document.querySelector('[popovertarget=define-{word}]').offsetHeight") > 0
+        browser.click(f"[popovertarget=define-{word}]")
+        assert browser.run(opened), word
+        browser.run(f"document.querySelector('#define-{word}').hidePopover()")
+
+
+def test_values_of_alpha_that_failed_are_marked(browser: Browser, tmp_path: Path) -> None:
+    write_seeds(tmp_path / "runs", "feddc:alpha=0.01", [[0.5, 0.95]])
+    write_seeds(tmp_path / "runs", "feddc:alpha=0.1", [[0.5, 0.6]])
+    write_seeds(tmp_path / "runs", "feddc:alpha=1", [[0.5, 0.1]], status="diverged")
+    browser.open(page(tmp_path / "page.html", tmp_path / "runs"))
+    browser.click("#tab-alpha")
+    crosses = "document.querySelector(`#${arguments[0]}`).data.filter(t => t.marker.symbol === 'x').flatMap(t => t.x)"
+    assert browser.run(crosses, "plot-alpha") == [1]
+    assert browser.run(crosses, "plot-alpha-rounds") == [0.1, 1]
+    assert browser.console() == []
+
+
 def test_the_keyboard_alone_is_enough(browser: Browser, real: Path) -> None:
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.keys import Keys
@@ -201,12 +272,15 @@ def test_a_running_experiment_is_followed_without_losing_ones_place(browser: Bro
         thread.start()
         try:
             browser.open(f"http://127.0.0.1:{server.server_address[1]}/")
+            browser.run("Plotly.relayout('plot-curves', {'xaxis.range[0]': 1, 'xaxis.range[1]': 2})")
             browser.click("#tab-drift")
             browser.click(".chip")
             (write_run(tmp_path / "later", done=9) / "records.jsonl").replace(tmp_path / "runs/feddc/records.jsonl")
             browser.wait("document.querySelector('#setup').textContent.includes('9 of 20')")
             assert panels(browser) == ["drift"]
             assert browser.run("document.querySelector('.chip').getAttribute('aria-pressed')") == "false"
+            browser.click("#tab-curves")
+            assert browser.run("document.querySelector('#plot-curves').layout.xaxis.range") == [1, 2]
             asked = {url.split("/", 3)[2].partition(":")[0] for url in browser.requests()}
             assert asked == {"127.0.0.1"}
             assert browser.console() == []

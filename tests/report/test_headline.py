@@ -119,7 +119,7 @@ def test_a_lower_score_may_be_the_better_one(tmp_path: Path) -> None:
 
     write_seeds(tmp_path, "fedavg", [[0.5, 0.40, 0.40, 0.40], [0.5, 0.42, 0.4, 0.4], [0.5, 0.41, 0.4, 0.4]], target=0.3)
     write_seeds(tmp_path, "feddc", [[0.25, 0.3, 0.3, 0.4], [0.26, 0.3, 0.3, 0.4], [0.24, 0.3, 0.3, 0.4]], target=0.3)
-    loss = Measure("error", higher=False, share=False)
+    loss = Measure("error", higher_is_better=False)
     [setting] = arrange([replace(run, measure=loss) for run in collect([tmp_path])])
     assert (
         "FedDC reaches 0.3 in the fewest rounds: 1.0 ± 0.0, at least 4 fewer than FedAvg" in headline(setting).sentence

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from .. import specs
 from ..errors import check, unknown
-from .base import Algorithm
-from .fedavg import FedAdagrad, FedAdam, FedAvg, FedYogi
+from .adabest import AdaBest
+from .base import Algorithm, evaluated
+from .combinations import FedAdagrad, FedAdam, FedExP, FedGamma, FedSAM, FedSpeed, FedYogi, MoFedSAM
+from .fedacg import FedACG
+from .fedavg import FedAvg
+from .fedcm import FedCM
 from .feddc import FedDC
 from .feddyn import FedDyn
+from .fedinit import FedInit
+from .fedlc import FedLC
+from .fedlesam import FedLESAM
+from .fednova import FedNova
+from .fedntd import FedNTD
 from .fedprox import FedProx
 from .scaffold import Scaffold
-from .server import SGD, Adagrad, Adam, ServerOptimizer, Yogi
+from .server import SGD, Adagrad, Adam, ExP, ServerOptimizer, Yogi
 
 METHODS: specs.Table = {
     "fedavg": FedAvg,
@@ -20,13 +30,35 @@ METHODS: specs.Table = {
     "scaffold": Scaffold,
     "feddyn": FedDyn,
     "feddc": FedDC,
+    "fednova": FedNova,
+    "fedcm": FedCM,
+    "fedacg": FedACG,
+    "adabest": AdaBest,
+    "fedinit": FedInit,
+    "fedlesam": FedLESAM,
+    "fedlc": FedLC,
+    "fedntd": FedNTD,
+    "fedsam": FedSAM,
+    "mofedsam": MoFedSAM,
+    "fedspeed": FedSpeed,
+    "fedgamma": FedGamma,
+    "fedexp": FedExP,
     "fedadam": FedAdam,
     "fedyogi": FedYogi,
     "fedadagrad": FedAdagrad,
 }
-SERVERS: specs.Table = {"sgd": SGD, "adam": Adam, "yogi": Yogi, "adagrad": Adagrad}
+SERVERS: specs.Table = {"sgd": SGD, "adam": Adam, "yogi": Yogi, "adagrad": Adagrad, "exp": ExP}
 
-__all__ = ["METHODS", "SERVERS", "Algorithm", "ServerOptimizer", "display_name", "make_method", "method_name"]
+__all__ = [
+    "METHODS",
+    "SERVERS",
+    "Algorithm",
+    "ServerOptimizer",
+    "display_name",
+    "evaluated",
+    "make_method",
+    "method_name",
+]
 
 
 def make_method(text: str) -> Algorithm:
@@ -49,12 +81,21 @@ def make_method(text: str) -> Algorithm:
 
 
 def method_name(method: Algorithm) -> str:
-    """The registered name of a method object, or its class name in lower case."""
-    server: Any = getattr(method, "server", None)
-    adaptive = {Adam: "fedadam", Yogi: "fedyogi", Adagrad: "fedadagrad"}
-    if isinstance(method, FedAvg) and type(server) in adaptive:
-        return adaptive[type(server)]
-    return type(method).__name__.lower()
+    """The registered name of a method object, or its class name in lower case.
+
+    FedAvg with Adam's server is fedadam, FedDyn with sharpness-aware steps fedspeed: what was registered first with the
+    same class, the same kind of server optimiser, and with or without such steps.
+    """
+    return _names().get(_kind(method), type(method).__name__.lower())
+
+
+@cache
+def _names() -> dict[tuple[Any, ...], str]:
+    return {_kind(factory()): name for name, factory in reversed(METHODS.items())}  # type: ignore[call-overload]
+
+
+def _kind(method: Any) -> tuple[Any, ...]:
+    return type(method), type(getattr(method, "server", None)), getattr(method, "sam", 0.0) > 0
 
 
 def display_name(name: str) -> str:

@@ -13,7 +13,9 @@ on the client side they are rows (K, P), one per client, and ``weight`` is the c
 What a client uploads is its update Δ_i, in the field ``delta``, and only what the server cannot compute from Δ_i, ω_i
 and the client's number of steps. ``weigh`` names the weights under which the method wants the mean of the uploads over
 the cohort, and ``aggregate`` gets one ``Mean`` for each: the server never sees a single client.
-The first field of every ``Server`` is ``model``, the global vector w.
+The first field of every ``Server`` is ``model``, the global vector w, and the first of every ``Sent`` is the ``model``
+that clients begin with. A method whose model to judge is not w has ``evaluated(server)``, and a server optimiser may
+have it too; one that asks for sharpness-aware local steps has their radius in ``sam``.
 """
 
 from __future__ import annotations
@@ -39,6 +41,16 @@ class Algorithm(Protocol):
     def upload(self, sent: Any, client: Any, local: LocalResult, weight: Column) -> tuple[Any, Any]: ...
     def weigh(self, local: Local, weight: Column) -> Weights: ...
     def aggregate(self, server: Any, means: Means, cohort: Cohort) -> Any: ...
+
+
+def evaluated(algorithm: Algorithm, server: Any) -> Vector:
+    """The model to judge and to keep: w, unless the method or its server optimiser has another one."""
+    model: Vector = server.model
+    if hasattr(algorithm, "evaluated"):
+        model = algorithm.evaluated(server)
+    elif hasattr(getattr(algorithm, "server", None), "evaluated"):
+        model = algorithm.server.evaluated(server.model, server.opt)  # type: ignore[attr-defined]
+    return model
 
 
 class ModelServer(NamedTuple):

@@ -1,11 +1,13 @@
-"""FedAvg, and FedAdam, FedYogi and FedAdagrad, which are FedAvg with a server optimiser.
+"""FedAvg: clients train by themselves, and the server averages them.
 
-McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data" (AISTATS 2017);
-Reddi et al., "Adaptive Federated Optimization" (ICLR 2021).
+McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized Data" (AISTATS 2017).
 
 Clients minimise their own loss; the server averages them by their number of samples:
 
     w ← w + Σ n_i Δ_i / Σ n_i        over the cohort
+
+or, with ``weighted=False``, plainly: w ← w + mean Δ_i. ``sam`` is the radius of the sharpness-aware local steps that it
+asks for: FedSAM.
 
 | symbol | here |
 |---|---|
@@ -18,9 +20,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
+
+from ..errors import check_number
 from ..types import Cohort, Column, Correction, Local, LocalResult, Means, Vector, Weights
 from .base import DeltaUpload, ModelSent, ModelServer, NoState
-from .server import SGD, Adagrad, Adam, ServerOptimizer, Yogi
+from .server import SGD, ServerOptimizer
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,12 @@ class FedAvg:
     """Plain local SGD, averaged by number of samples."""
 
     server: ServerOptimizer = SGD()
+    weighted: bool = True
+    sam: float = 0.0
     fixed_steps: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_number("sam", self.sam, 0)
 
     def init_server(self, model: Vector) -> ModelServer:
         return ModelServer(model, self.server.init(model))
@@ -48,23 +58,8 @@ class FedAvg:
         return DeltaUpload(local.delta), client
 
     def weigh(self, local: Local, weight: Column) -> Weights:
-        return {"samples": weight}
+        return {"samples": weight if self.weighted else torch.ones_like(weight)}
 
     def aggregate(self, server: ModelServer, means: Means, cohort: Cohort) -> ModelServer:
         mean = means["samples"]
         return ModelServer(*self.server.step(server.model, mean.average, server.opt, mean, cohort))
-
-
-def FedAdam(lr: float = 0.01, beta1: float = 0.9, beta2: float = 0.99, tau: float = 1e-3) -> FedAvg:
-    """FedAvg whose server takes Adam steps."""
-    return FedAvg(server=Adam(lr, beta1, beta2, tau))
-
-
-def FedYogi(lr: float = 0.01, beta1: float = 0.9, beta2: float = 0.99, tau: float = 1e-3) -> FedAvg:
-    """FedAvg whose server takes Yogi steps."""
-    return FedAvg(server=Yogi(lr, beta1, beta2, tau))
-
-
-def FedAdagrad(lr: float = 0.1, beta1: float = 0.0, tau: float = 1e-3) -> FedAvg:
-    """FedAvg whose server takes Adagrad steps."""
-    return FedAvg(server=Adagrad(lr, beta1, tau))

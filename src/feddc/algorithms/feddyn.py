@@ -6,6 +6,9 @@ Acar et al., "Federated Learning Based on Dynamic Regularization" (ICLR 2021), i
     client      h_i ← h_i + Δ_i
     server      w ← w + mean Δ_i (cohort) + mean h_i (all N clients)
 
+``weighted=False`` takes α for all clients, as the authors of FedSpeed do. ``sam`` is the radius of the sharpness-aware
+local steps that it asks for: FedSpeed.
+
 | symbol | here |
 |---|---|
 | h_i, mean h_i | client.drift, server.drift |
@@ -45,11 +48,14 @@ class FedDyn:
     alpha: float = 0.01
     leak: float = 0.0
     server: ServerOptimizer = SGD()
+    weighted: bool = True
+    sam: float = 0.0
     fixed_steps: ClassVar[bool] = False
     over_all: ClassVar[dict[str, bool]] = {"drift": False}
 
     def __post_init__(self) -> None:
         check_number("alpha", self.alpha, 0)
+        check_number("sam", self.sam, 0)
         check_number("leak", self.leak, 0, 1)
 
     def init_server(self, model: Vector) -> Server:
@@ -62,7 +68,7 @@ class FedDyn:
         return ModelSent(server.model)
 
     def correct(self, sent: ModelSent, client: Client, weight: Column) -> Correction:
-        alpha = self.alpha / weight
+        alpha = self.alpha / (weight if self.weighted else torch.ones_like(weight))
         return Correction(linear=alpha * (client.drift - sent.model), decay=alpha)
 
     def upload(self, sent: ModelSent, client: Client, local: LocalResult, weight: Column) -> tuple[DeltaUpload, Client]:

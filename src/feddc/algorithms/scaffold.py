@@ -8,8 +8,13 @@ Karimireddy et al., "SCAFFOLD: Stochastic Controlled Averaging for Federated Lea
 
     symbols     c: variate (client's, server's); Δ_i = θ_i − w: local.delta; p = |S|/N: cohort.participation
 
+``steps="nominal"`` divides by the one K of an average client, as FedGamma's authors do: unstable where K_i > 2 K.
+``lr="current"`` divides by the rate of this round instead of η, that of the first: with a decaying rate c_i is then the
+client's mean gradient, not a shrinking multiple of it. FedGamma and FedLESAM do so.
+
 ``form="feddc"`` is what the authors of FedDC compared with: every client takes exactly K steps, the step adds
 c/ω_i − c_i, and c moves by Σ ω_i (c_i⁺ − c_i)/N. With clients of equal size the two forms are the same.
+``sam`` is the radius of the sharpness-aware local steps that it asks for: FedGamma.
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import torch
 
-from ..errors import check
+from ..errors import check, check_number
 from ..types import Cohort, Column, Correction, Local, LocalResult, Means, Rows, Vector, Weights
 from .base import DeltaUpload, PairSent
 from .server import SGD, OptState, ServerOptimizer
@@ -42,11 +47,17 @@ class Scaffold:
     """Local SGD whose gradients are corrected by control variates."""
 
     form: Literal["original", "feddc"] = "original"
+    steps: Literal["own", "nominal"] = "own"
+    lr: Literal["first", "current"] = "first"
+    sam: float = 0.0
     server: ServerOptimizer = SGD()
     title: ClassVar[str] = "SCAFFOLD"
 
     def __post_init__(self) -> None:
         check(self.form in ("original", "feddc"), f"form must be 'original' or 'feddc', not {self.form!r}")
+        check(self.steps in ("own", "nominal"), f"steps must be 'own' or 'nominal', not {self.steps!r}")
+        check(self.lr in ("first", "current"), f"lr must be 'first' or 'current', not {self.lr!r}")
+        check_number("sam", self.sam, 0)
 
     @property
     def fixed_steps(self) -> bool:
@@ -70,12 +81,12 @@ class Scaffold:
 
     def upload(self, sent: PairSent, client: Client, local: LocalResult, weight: Column) -> tuple[DeltaUpload, Client]:
         # c is subtracted undivided although form="feddc" steps with c/ω_i: the authors' code, and what was published.
-        variate = client.variate - sent.variate - local.delta / (local.reach * local.lr)
+        variate = client.variate - sent.variate - local.delta / self._travelled(local)
         return DeltaUpload(local.delta), Client(variate)
 
     def weigh(self, local: Local, weight: Column) -> Weights:
         share = self._share(weight)
-        return {"plain": torch.ones_like(weight), "share": share, "gradient": share / (local.reach * local.lr)}
+        return {"plain": torch.ones_like(weight), "share": share, "gradient": share / self._travelled(local)}
 
     def aggregate(self, server: Server, means: Means, cohort: Cohort) -> Server:
         mean, change = means["plain"], means["share"].weight * server.variate + means["gradient"].delta
@@ -84,3 +95,8 @@ class Scaffold:
 
     def _share(self, weight: Column) -> Column:
         return weight if self.form == "feddc" else torch.ones_like(weight)
+
+    def _travelled(self, local: Local) -> Column:
+        """K_i η: what a gradient was multiplied by in local training, all steps together."""
+        steps = local.reach if self.steps == "own" else torch.full_like(local.steps, local.nominal)
+        return steps * (local.lr if self.lr == "first" else local.rate)

@@ -4,6 +4,13 @@ A method proposes ``update`` = (the model it would move to) − w, the pseudo-gr
 Federated Optimization" (ICLR 2021). ``SGD(lr=1)``, the default, takes it as it is. The adaptive ones are Algorithm 2 of
 that paper: no bias correction, the second moment starts at τ², Adagrad without momentum unless asked for.
 
+``ExP`` is FedExP, Jhunjhunwala et al., "FedExP: Speeding up Federated Averaging via Extrapolation" (ICLR 2023): with
+u_i the update that client i would make alone, the step is longer the more the clients disagree,
+
+    w ← w + max(1, mean ‖u_i‖² / (2 (‖update‖² + |S| ε_t))) · update,   ε_t = ε (η_t/η)²
+
+and the mean of the last two models is what is evaluated. The paper has neither |S| nor the decay of ε.
+
 | symbol | here |
 |---|---|
 | Δ_t | update |
@@ -14,7 +21,7 @@ that paper: no bias correction, the second moment starts at τ², Adagrad withou
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import torch
 
@@ -126,6 +133,33 @@ class Adagrad:
     ) -> tuple[Vector, OptState]:
         first, second = state
         return _adaptive_step(model, update, first, second + update**2, self.lr, self.beta1, self.tau)
+
+
+@dataclass(frozen=True)
+class ExP:
+    """A longer step the more the clients disagree."""
+
+    eps: float = 1e-3
+    form: Literal["code", "paper"] = "code"
+
+    def __post_init__(self) -> None:
+        check_number("server eps", self.eps, 0, above=True)
+        check(self.form in ("code", "paper"), f"server form must be 'code' or 'paper', not {self.form!r}")
+
+    def init(self, model: Vector) -> OptState:
+        return (model,)
+
+    def step(
+        self, model: Vector, update: Vector, state: OptState, mean: Mean, cohort: Cohort
+    ) -> tuple[Vector, OptState]:
+        # mean ‖u_i‖², where u_i = update + (Δ_i − mean Δ): whatever a method adds for all clients, they share.
+        square = float(torch.linalg.vector_norm(update)) ** 2
+        least = self.eps * (1.0 if self.form == "paper" else cohort.size * (cohort.rate / cohort.lr) ** 2)
+        new = model + max(1.0, (square + mean.spread) / (2 * (square + least))) * update
+        return new, (new if cohort.round == 1 else model,)
+
+    def evaluated(self, model: Vector, state: OptState) -> Vector:
+        return (model + state[0]) / 2
 
 
 def _check_adaptive(lr: float, beta1: float, tau: float) -> None:

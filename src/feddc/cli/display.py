@@ -128,7 +128,7 @@ class Display:
         from ..report.tables import compare_table
 
         scores = [score for run in setting.runs for score in run.scores]
-        low, high = min(scores, default=0.0), 1.0 if setting.measure.share else max(scores, default=1.0)
+        low, high = min(scores, default=0.0), 1.0 if setting.measure.percent else max(scores, default=1.0)
         curves = [sparkline(line.ran[0].scores if line.ran else [], low, high) for line in setting.lines]
         self.table(compare_table(setting), (setting.measure.name, curves))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from ..data import Federation
 from ..data.inputs import Inputs, ready, take, tensors
-from ..errors import DataError
+from ..errors import DataError, check
 from ..models import Buffers, FlatModel
 from ..options import LocalTraining
 from ..types import Correction, Vector
@@ -34,8 +34,8 @@ class Job:
     federation: Federation
     training: LocalTraining
     seed: int
-    fixed_steps: int | None
-    """So many steps for every client, or None for ``epochs`` passes over the client's own data."""
+    fixed_steps: int | NDArray[np.int64] | None
+    """So many steps for every client, or for each round and client, or None for ``epochs`` passes over its own data."""
     local_loss: LocalLoss | None = None
     """The method's own local loss, where it has one; see ``LocalLoss``."""
     needs_reference: bool = False
@@ -69,6 +69,21 @@ def steps_column(sizes: NDArray[np.int64], training: LocalTraining, module: nn.M
         [fixed or training.epochs * len(_starts(int(samples), training.batch_size, smallest))] for samples in known
     ]
     return torch.tensor(steps, dtype=torch.get_default_dtype())[torch.from_numpy(place)]
+
+
+def given_steps(steps: Any, rounds: int, clients: int) -> NDArray[np.int64]:
+    """The number of steps of every client in every round, as given; one sentence if it is not that."""
+    found = np.asarray(steps)
+    good = found.ndim == 2 and len(found) >= rounds and found.shape[1] == clients and found.dtype.kind in "iu"
+    check(good, f"steps must be whole numbers of shape ({rounds} rounds, {clients} clients), not {found.shape}")
+    check(bool((found[:rounds] >= 0).all()), "steps must not be negative")
+    whole: NDArray[np.int64] = np.maximum(found, 1).astype(np.int64)
+    return whole  # a client that does not take part may have 0
+
+
+def sharpened(training: LocalTraining, algorithm: Any) -> LocalTraining:
+    """The local training, with the sharpness-aware steps that a method asks for unless it already has some."""
+    return training if training.sam else replace(training, sam=getattr(algorithm, "sam", 0.0))
 
 
 class Start(NamedTuple):
@@ -150,7 +165,9 @@ def plan(job: Job, round: int, client: int) -> Batches:
     """Which of its samples a client takes in each step of a round."""
     samples = len(job.federation.clients[client])
     rng = generator(job.seed, "batches", round, client)
-    return batches(samples, job.training, rng, job.fixed_steps, smallest_batch(job.module))
+    fixed = job.fixed_steps
+    steps = int(fixed[round - 1, client]) if isinstance(fixed, np.ndarray) else fixed
+    return batches(samples, job.training, rng, steps, smallest_batch(job.module))
 
 
 @dataclass(frozen=True)

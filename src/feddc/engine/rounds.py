@@ -58,7 +58,7 @@ def run_round(
     are in this round, where that is not all.
     """
     sent, plan = algorithm.broadcast(server), vars(schedule)
-    start = Start(schedule.round, server.model, buffers)
+    start = Start(schedule.round, sent.model, buffers)
     size = part_size(server.model.nbytes)
     sums, accepted, rejected, up = Sums(), list[int](), list[Rejected](), 0
     down = len(cohort) * (nbytes(sent) + buffers.nbytes)
@@ -80,7 +80,7 @@ def run_round(
             with closing(executor.train(chunk, start, correct)) as rows:
                 for clients, trained in zip(parts(chunk, size), rows, strict=True):
                     if not refuse(misfits(trained, clients, start)):
-                        yield Arrived(clients, trained.params, trained.params - server.model, trained.buffers)
+                        yield Arrived(clients, trained.params, trained.params - sent.model, trained.buffers)
 
     def take(clients: Sequence[int], params: Rows, delta: Rows, trained: Buffers, told: int) -> None:
         nonlocal up, down

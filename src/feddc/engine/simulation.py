@@ -14,7 +14,7 @@ from typing import Any, Required, Unpack
 import torch
 from torch import Tensor, nn
 
-from ..algorithms import Algorithm, method_name
+from ..algorithms import Algorithm, evaluated, method_name
 from ..data import Federation
 from ..data.federation import sample_weights
 from ..data.inputs import ready, shapes
@@ -32,7 +32,7 @@ from .executors import InProcess, Vectorised, choose
 from .executors.choose import find_device
 from .guarding import guard_of, keyed, poisoned
 from .judging import Judged, check_judges, judge, personal_scores
-from .local import Job, Start, own_loss, steps_column
+from .local import Job, Start, given_steps, own_loss, sharpened, steps_column
 from .membership import Arrivals
 from .precision import check_precision
 from .records import Record
@@ -48,6 +48,7 @@ class Arguments(Keywords, total=False):
     training: LocalTraining | None
     cohorts: Any
     arrivals: Any
+    steps: Any
     callbacks: Sequence[Callback]
     precision: Precision | None
     task: Task | None
@@ -59,9 +60,12 @@ def simulate(
     """Run ``rounds`` rounds of federated training and yield a record after each.
 
     Who takes part: ``participation`` (each client with that probability), ``cohort_size`` (so many, at random), or
-    ``cohorts`` (a rounds × clients mask); everyone by default. ``arrivals``, another such mask, says who is a member at
-    all: who joins starts from zero and counts from then on; when somebody leaves, what clients and server have learned
-    of drift begins again. So a schedule that was seen in a real federation can be replayed.
+    ``cohorts`` (a rounds × clients mask); everyone by default. ``steps``, an array of the same shape, says how many
+    local steps each client takes in each round, instead of ``epochs`` passes over its data.
+
+    ``arrivals``, another mask, says who is a member at all: who joins starts from zero and counts from then on; when
+    somebody leaves, what clients and server have learned of drift begins again. So a schedule that was seen in a real
+    federation can be replayed.
 
     ``model`` is the initial module and is not changed. The global model is evaluated on the federation's test set every
     ``evaluate_every`` rounds and after the last. Arguments are checked at the call, before the first round.
@@ -111,6 +115,7 @@ class Simulation:
         training: LocalTraining | None = None,
         cohorts: Any = None,
         arrivals: Any = None,
+        steps: Any = None,
         callbacks: Sequence[Callback] = (),
         precision: Precision | None = None,
         task: Task | None = None,
@@ -137,6 +142,7 @@ class Simulation:
         self.training = training or LocalTraining()
         if precision is not None:
             self.training = replace(self.training, precision=precision)
+        self.training = sharpened(self.training, algorithm)
         self.round = 0
         self.cohorts = make_cohorts(len(federation), rounds, self.options, cohorts)
         self.nominal = self.training.nominal_steps(federation.sizes)
@@ -158,8 +164,10 @@ class Simulation:
         self.store = ClientStore(algorithm.init_client(self.server.model), len(federation))
         fixed = self.nominal if algorithm.fixed_steps else None
         self.steps = steps_column(federation.sizes, self.training, model, fixed).to(initial.params.dtype)
+        self.given = None if steps is None else given_steps(steps, rounds, len(federation))
+        work = fixed if self.given is None else self.given
         self.job = Job(
-            model, poisoned(federation, self.guard), self.training, self.options.seed, fixed, *own_loss(algorithm)
+            model, poisoned(federation, self.guard), self.training, self.options.seed, work, *own_loss(algorithm)
         )
         self.executor, self.executor_reason = choose(self.job, rounds, self.cohorts.mean_size, self.options)
         check_precision(self.training.precision, initial.params.dtype, find_device(self.options.device))
@@ -202,7 +210,7 @@ class Simulation:
             self.executor,
             cohort,
             self.weights,
-            self.steps,
+            self.steps if self.given is None else self.weights.new_tensor(self.given[self.round - 1]).unsqueeze(1),
             self.training.schedule(self.round, self.nominal),
             self.options.on_bad_update,
             meter,
@@ -255,7 +263,7 @@ class Simulation:
 
     def evaluate(self) -> Judged:
         """The global model on all that there is, and is wanted, to judge it by."""
-        start = Start(self.round, self.server.model, self.buffers)
+        start = Start(self.round, evaluated(self.algorithm, self.server), self.buffers)
         judged = judge(self.executor, self.federation, start, self.options.evaluate)
         if not math.isfinite(judged.metrics.get("loss", 0.0)):
             raise DivergedError(method_name(self.algorithm), self.round)
@@ -279,7 +287,7 @@ class Simulation:
 
     def module(self) -> nn.Module:
         """A copy of the user's module with the current global weights and buffers."""
-        return module_with(self._initial, self.server.model, self.buffers)
+        return module_with(self._initial, evaluated(self.algorithm, self.server), self.buffers)
 
 
 @torch.no_grad()

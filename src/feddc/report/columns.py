@@ -56,7 +56,7 @@ def best(setting: Setting) -> Column:
     measure = setting.measure
     return Column(
         "best",
-        f"best, {measure.unit}" if measure.share else f"best {measure.name}",
+        f"best, {measure.unit}" if measure.percent else f"best {measure.name}",
         lambda line: _score(line, list(line.best().values())),
         "best",
         by_best(measure),
@@ -64,7 +64,7 @@ def best(setting: Setting) -> Column:
 
 
 def last(setting: Setting) -> Column:
-    heading = f"last 10, {setting.measure.unit}" if setting.measure.share else "last 10"
+    heading = f"last 10, {setting.measure.unit}" if setting.measure.percent else "last 10"
     return Column("last10", heading, lambda line: _score(line, list(line.last().values())), "last")
 
 
@@ -75,7 +75,7 @@ def of_clients(setting: Setting, part: Literal["mean", "worst"]) -> Column:
         found = [each for run in line.ended if (each := run.of_clients(part)) is not None]
         return _score(line, found) if found else Entry("")
 
-    unit = f", {setting.measure.unit}" if setting.measure.share else ""
+    unit = f", {setting.measure.unit}" if setting.measure.percent else ""
     return Column(f"clients_{part}", {"mean": "clients' mean", "worst": "worst tenth"}[part] + unit, make, "clients")
 
 

@@ -30,7 +30,7 @@ def convergence(setting: Setting, columns: int = 1) -> Figure | None:
     if not values:
         return None
     measure = setting.measure
-    figure, axes = _figure(3 if columns == 2 and measure.share else 2, columns)
+    figure, axes = _figure(3 if columns == 2 and measure.percent else 2, columns)
     by_rounds, by_bytes, *more = axes
     for line, look, each in found:
         _draw(by_rounds, line, look, each["round"], each["score"])
@@ -41,9 +41,11 @@ def convergence(setting: Setting, columns: int = 1) -> Figure | None:
         panel.axhline(measure.shown(setting.target), color="#999999", linewidth=0.6, zorder=0)
         panel.set_xlabel(name)
         # The first rounds would squeeze what matters into a strip.
-        low, high = (
-            (values[len(values) // 25], values[-1]) if measure.higher else (values[0], values[-len(values) // 25])
-        )
+        low, high = values[0], values[-1]
+        if measure.higher_is_better:
+            low = values[len(values) // 25]
+        else:
+            high = values[-1 - len(values) // 25]
         room = 0.05 * (high - low) or 1.0
         panel.set_ylim(low - room, high + room)
     by_rounds.set_ylabel(f"test {measure.title}")

@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import fields
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from .commands import commands
 from .definitions import DEFINITIONS
 from .headline import headline
 from .lines import Line, Setting, describe
+from .measure import Measure
 from .pages import misprints
 from .runs import Run
 from .styles import styles
@@ -110,7 +111,7 @@ def _numbers(settings: Sequence[Setting], setting: Setting) -> dict[str, Any]:
     looks = styles(setting.lines)
     return {
         "title": setting.title,
-        "measure": asdict(setting.measure) | {"title": setting.measure.title},
+        "measure": _measure(setting.measure),
         "target": setting.measure.shown(setting.target),
         "goals": [setting.measure.shown(goal) for goal in goals(setting)],
         "lines": [_line(line) | look._asdict() for line, look in zip(setting.lines, looks, strict=True)],
@@ -129,6 +130,11 @@ def _line(line: Line) -> dict[str, Any]:
         "curves": series.curves(line),
         "drift": series.drift_curves(line),
     }
+
+
+def _measure(measure: Measure) -> dict[str, Any]:
+    names = {"name": measure.name, "title": measure.title}
+    return {**names, "higher": measure.higher_is_better, "share": measure.percent}
 
 
 def _defined(text: str) -> tuple[str, str]:

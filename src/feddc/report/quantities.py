@@ -52,7 +52,7 @@ class Quantity:
 def score(setting: Setting, lines: Sequence[Line]) -> Quantity | None:
     """The best score."""
     measure, column = setting.measure, columns.best(setting)
-    most = f"the {'highest' if measure.higher else 'lowest'} best {measure.name}"
+    most = f"the {'highest' if measure.higher_is_better else 'lowest'} best {measure.name}"
     return _quantity(
         lines,
         column,
@@ -60,8 +60,8 @@ def score(setting: Setting, lines: Sequence[Line]) -> Quantity | None:
         noun=f"best {measure.name}",
         ahead=(f"has {most}", f"have {most}"),
         unit=measure.unit,
-        size=lambda value: f"{measure.shown(value):.{measure.digits}f}" + (" points" if measure.share else ""),
-        relation="above" if measure.higher else "below",
+        size=lambda value: f"{measure.shown(value):.{measure.digits}f}" + (" points" if measure.percent else ""),
+        relation="above" if measure.higher_is_better else "below",
         short=lambda _: "",
     )
 

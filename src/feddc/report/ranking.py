@@ -65,7 +65,7 @@ def rank(lines: Sequence[Line], judge: Judge) -> Ranking | None:
 
 def by_best(measure: Measure) -> Judge:
     """By best score."""
-    return Judge(Line.best, measure.higher)
+    return Judge(Line.best, measure.higher_is_better)
 
 
 def by_rounds(target: float) -> Judge:

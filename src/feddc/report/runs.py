@@ -105,7 +105,7 @@ def of_records(config: Config, records: Sequence[Record], status: Status, **more
         for record, size, spent in zip(records, moved, seconds, strict=True)
     )
     score = score_in(records)
-    measure = Measure(score.name, score.higher_is_better, score.percent)
+    measure = Measure(score.name, score.higher_is_better)
     return Run(config, points, status, records=tuple(records), measure=measure, **more)
 
 

@@ -128,7 +128,7 @@ def step_flops(job: Job) -> float:
 
 def client_seconds(job: Job) -> float:
     """A rough guess of what the training of an average client takes on one core."""
-    steps = job.fixed_steps or job.training.nominal_steps(job.federation.sizes)
+    steps = job.fixed_steps if isinstance(job.fixed_steps, int) else job.training.nominal_steps(job.federation.sizes)
     return steps * (STEP_SECONDS + step_flops(job) / FLOPS)
 
 

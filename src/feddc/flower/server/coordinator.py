@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from logging import INFO, WARNING, getLogger
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,12 +16,12 @@ from flwr.app import MessageType
 from flwr.serverapp import Grid
 from torch import nn
 
-from ...algorithms import Algorithm, method_name
+from ...algorithms import Algorithm, evaluated, method_name
 from ...data.federation import sample_weights
 from ...engine import Record, Site
 from ...engine.cohorts import make_cohorts
 from ...engine.guarding import guard_of
-from ...engine.local import Start, steps_column
+from ...engine.local import Start, sharpened, steps_column
 from ...engine.membership import resized, restarted, sizes_of
 from ...engine.records import Rejected
 from ...engine.rounds import Sums, nbytes
@@ -73,6 +73,7 @@ class Coordinator:
     def __init__(
         self, grid: Grid, algorithm: Algorithm, module: nn.Module, settings: Settings, test: Any = None
     ) -> None:
+        settings = replace(settings, training=sharpened(settings.training, algorithm))
         self.algorithm, self.module, self.settings, self.test = algorithm, module, settings, test
         self.name = method_name(algorithm)
         flat = FlatModel(module)
@@ -243,7 +244,7 @@ class Coordinator:
             epsilon=None if self.guard is None else self.guard.spent(round),
         )
         self.checkpoint.save(progress, record)
-        module = module_with(self.module, progress.server.model, progress.buffers)
+        module = module_with(self.module, evaluated(self.algorithm, progress.server), progress.buffers)
         self.directory.keep_models(module, record, progress.agreed)
         return record
 
@@ -459,7 +460,8 @@ class Coordinator:
         if settings.test_sites:
             classes = list(progress.agreed.classes)
             config = {"ask": "evaluate", "experiment": progress.id, "round": progress.round, "classes": classes}
-            arrays = join_buffers(ModelOnly(progress.server.model), progress.buffers) | progress.agreed.arrays()
+            judged = ModelOnly(evaluated(self.algorithm, progress.server))
+            arrays = join_buffers(judged, progress.buffers) | progress.agreed.arrays()
             for client, node in self.members.nodes.items():
                 if self.introduced[client].held_out and self.questions.busy(client, node) is None:
                     self.ask(client, Packet(config, arrays), progress.round, MessageType.EVALUATE)
@@ -469,7 +471,7 @@ class Coordinator:
                     found[client] = measures(client, of, progress.id, answer)
                 except RefusedError as reason:
                     log(WARNING, "feddc: client %s has not judged the model of round %s: %s", client, of, reason)
-        start = Start(progress.round, progress.server.model, progress.buffers)
+        start = Start(progress.round, evaluated(self.algorithm, progress.server), progress.buffers)
         own = {} if self.judge is None else self.judge.measures(start)
         return own or mean_measures(found), found
 

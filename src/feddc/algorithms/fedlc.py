@@ -1,0 +1,75 @@
+"""FedLC: a client's rare classes get a margin, so that it does not unlearn them.
+
+Zhang et al., "Federated Learning with Label Distribution Skew via Logits Calibration" (ICML 2022).
+
+    loss        cross-entropy of z_c − τ n_{i,c}^(−1/4);   a class that the client does not have leaves the softmax
+    server      w ← w + mean Δ_i (cohort), or by samples with ``weighted=True``
+
+    symbols     z: output, n_{i,c}: counts, the client's samples of each class
+
+The printed loss leaves the true class out of the denominator, and has no lower bound; this is the usual softmax.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from ..errors import check_number
+from ..types import Cohort, Column, Correction, Local, LocalResult, Means, Vector, Weights
+from .base import DeltaUpload, ModelSent, ModelServer, NoState
+from .server import SGD, ServerOptimizer
+
+ABSENT = 1e9  # so far below the others that its share of a softmax, and its gradient, is exactly 0
+
+
+@dataclass(frozen=True)
+class FedLC:
+    """Local SGD on logits that are calibrated by how many samples of each class the client has."""
+
+    tau: float = 1.0
+    weighted: bool = False
+    server: ServerOptimizer = SGD()
+    fixed_steps: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_number("tau", self.tau, 0)
+
+    def local_loss(
+        self,
+        losses: Callable[[Tensor, Tensor], Tensor],
+        output: Tensor,
+        target: Tensor,
+        counts: Tensor,
+        reference: Tensor | None,
+    ) -> Tensor:
+        margin = self.tau * counts.clamp(min=1).to(output.dtype) ** -0.25
+        return losses((output - margin).masked_fill(counts == 0, -ABSENT), target)
+
+    def init_server(self, model: Vector) -> ModelServer:
+        return ModelServer(model, self.server.init(model))
+
+    def init_client(self, model: Vector) -> NoState:
+        return NoState()
+
+    def broadcast(self, server: ModelServer) -> ModelSent:
+        return ModelSent(server.model)
+
+    def correct(self, sent: ModelSent, client: NoState, weight: Column) -> Correction:
+        return Correction()
+
+    def upload(
+        self, sent: ModelSent, client: NoState, local: LocalResult, weight: Column
+    ) -> tuple[DeltaUpload, NoState]:
+        return DeltaUpload(local.delta), client
+
+    def weigh(self, local: Local, weight: Column) -> Weights:
+        return {"samples": weight if self.weighted else torch.ones_like(weight)}
+
+    def aggregate(self, server: ModelServer, means: Means, cohort: Cohort) -> ModelServer:
+        mean = means["samples"]
+        return ModelServer(*self.server.step(server.model, mean.average, server.opt, mean, cohort))

@@ -1,0 +1,81 @@
+"""FedNTD: what the global model knows of the classes that are not the answer is kept.
+
+Lee et al., "Preservation of the Global Knowledge by Not-True Distillation in Federated Learning" (NeurIPS 2022).
+
+    loss        cross-entropy + β τ² KL(p_w ‖ p_θ), each p the softmax of z/τ over all classes except the true one
+    server      w ← w + Σ n_i Δ_i / Σ n_i        over the cohort
+
+    symbols     z of θ: output, z of w: reference, the global model's output for the same samples
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from ..errors import check_number
+from ..types import Cohort, Column, Correction, Local, LocalResult, Means, Vector, Weights
+from .base import DeltaUpload, ModelSent, ModelServer, NoState
+from .server import SGD, ServerOptimizer
+
+
+@dataclass(frozen=True)
+class FedNTD:
+    """Local SGD that keeps the global model's opinion, by beta, on the classes that are not the answer."""
+
+    beta: float = 1.0
+    tau: float = 1.0
+    weighted: bool = True
+    server: ServerOptimizer = SGD()
+    fixed_steps: ClassVar[bool] = False
+    needs_reference: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_number("beta", self.beta, 0)
+        check_number("tau", self.tau, 0, above=True)
+
+    def local_loss(
+        self,
+        losses: Callable[[Tensor, Tensor], Tensor],
+        output: Tensor,
+        target: Tensor,
+        counts: Tensor,
+        reference: Tensor | None,
+    ) -> Tensor:
+        assert reference is not None  # needs_reference
+        own, taught = (self._not_true(each, target) for each in (output, reference))
+        divergence = (taught.exp() * (taught - own)).sum(dim=-1)
+        return losses(output, target) + self.beta * self.tau**2 * divergence
+
+    def _not_true(self, output: Tensor, target: Tensor) -> Tensor:
+        """The logarithm of the softmax over the classes that are not the target; far below 0 for that one."""
+        true = torch.arange(output.shape[-1], device=output.device) == target.unsqueeze(-1)
+        return torch.log_softmax((output / self.tau).masked_fill(true, -1e9), dim=-1)
+
+    def init_server(self, model: Vector) -> ModelServer:
+        return ModelServer(model, self.server.init(model))
+
+    def init_client(self, model: Vector) -> NoState:
+        return NoState()
+
+    def broadcast(self, server: ModelServer) -> ModelSent:
+        return ModelSent(server.model)
+
+    def correct(self, sent: ModelSent, client: NoState, weight: Column) -> Correction:
+        return Correction()
+
+    def upload(
+        self, sent: ModelSent, client: NoState, local: LocalResult, weight: Column
+    ) -> tuple[DeltaUpload, NoState]:
+        return DeltaUpload(local.delta), client
+
+    def weigh(self, local: Local, weight: Column) -> Weights:
+        return {"samples": weight if self.weighted else torch.ones_like(weight)}
+
+    def aggregate(self, server: ModelServer, means: Means, cohort: Cohort) -> ModelServer:
+        mean = means["samples"]
+        return ModelServer(*self.server.step(server.model, mean.average, server.opt, mean, cohort))
