@@ -168,7 +168,10 @@ def test_every_setting_is_a_key_of_a_new_app(tmp_path: Path) -> None:
     """Flower refuses a --run-config key that the app's config does not have."""
     write_app(tmp_path / "hospitals")
     app = tomllib.loads((tmp_path / "hospitals" / "pyproject.toml").read_text())["tool"]["flwr"]["app"]
-    keys = {field.name for kind in (Settings, LocalTraining) for field in dataclasses.fields(kind)} - {"training"}
+    keys = {field.name for kind in (Settings, LocalTraining) for field in dataclasses.fields(kind)} - {
+        "training",
+        "attack",
+    }
     assert {key.replace("-", "_") for key in app["config"]} == keys | {"method"}
     settings = override(Settings(), app["config"])
     assert settings == Settings(experiment="hospitals", training=LocalTraining(batch_size=10))
