@@ -26,6 +26,7 @@ from ..trust.secure import Masked
 from ..types import Correction
 from .callbacks import Callback
 from .cohorts import Bernoulli, Given, answering, make_cohorts
+from .compress import compression_of
 from .drift import DriftMeter
 from .evaluation import output_of
 from .executors import InProcess, Vectorised, choose
@@ -90,6 +91,9 @@ def simulate(
     ``evaluate`` is where: on the server's test set, on what each client holds out (``Federation.hold_out``), or both
     where there are both. ``personal`` also scores each client's own model after its local training: it trains everyone
     that holds samples out, at every evaluation.
+
+    ``compress="int8"`` or ``"bf16"`` is how vectors travel, in both directions, rounded at random: a client's state and
+    the server's follow what arrived.
 
     ``task`` is what is learned, where it is not what the federation says.
 
@@ -159,6 +163,7 @@ class Simulation:
         self.arrivals = None if arrivals is None else Arrivals(arrivals, rounds, federation.sizes)
         alone = self.arrivals is None or self.guard is None
         check(alone, "arrivals does not go together with robust, attack, privacy or secure")
+        self.compression = compression_of(self.options, algorithm)
         self.server = algorithm.init_server(initial.params.clone())
         self.buffers = initial.buffers()
         self.store = ClientStore(algorithm.init_client(self.server.model), len(federation))
@@ -215,10 +220,14 @@ class Simulation:
             self.options.on_bad_update,
             meter,
             self.guard,
+            self.compression,
             None if self.arrivals is None else len(self.arrivals.members(self.round)),
         )
         self.server, self.buffers = done.server, done.buffers
-        down = done.bytes_down + len(dropped) * (nbytes(self.algorithm.broadcast(done.server)) + done.buffers.nbytes)
+        weigh_bytes = nbytes if self.compression is None else self.compression.nbytes
+        down = done.bytes_down + len(dropped) * (
+            weigh_bytes(self.algorithm.broadcast(done.server)) + done.buffers.nbytes
+        )
         last = self.round == self.rounds or not self.within_budget
         due = self.round % self.options.evaluate_every == 0 or last
         judged = self.evaluate() if due else Judged()
