@@ -29,6 +29,7 @@ run      they have the same result: the option only says how it is computed, wat
 Precision: TypeAlias = Literal["float32", "bf16"]
 Evaluate: TypeAlias = Literal["server", "clients", "both"]
 OnBadUpdate: TypeAlias = Literal["reject", "stop"]
+Compress: TypeAlias = Literal["none", "bf16", "int8"]
 
 
 def option(default: Any, help: str, role: Role = "cell") -> Any:
@@ -131,6 +132,7 @@ class Options(Sampling, Compute, Trust):
     personal: bool = option(False, "also score each client's own model after its local training", "records")
     diagnostics: bool = option(True, "measure the clients' drift in every round", "run")
     on_bad_update: OnBadUpdate = option("stop", "an update that is NaN, Inf or absurd: stop the run, or reject it")
+    compress: Compress = option("none", "how vectors travel, both ways: bf16 or int8, rounded at random, or none")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -138,6 +140,8 @@ class Options(Sampling, Compute, Trust):
         check_count("evaluate_every", self.evaluate_every)
         where = typing.get_args(Evaluate)
         check(self.evaluate in where, f"evaluate must be one of {', '.join(where)}, not {self.evaluate!r}")
+        if self.compress not in typing.get_args(Compress):
+            raise unknown("compress", str(self.compress), typing.get_args(Compress))
         known = typing.get_args(OnBadUpdate)
         check(
             self.on_bad_update in known, f"on_bad_update must be one of {', '.join(known)}, not {self.on_bad_update!r}"
@@ -166,6 +170,7 @@ class Keywords(TypedDict, total=False):
     personal: bool
     diagnostics: bool
     on_bad_update: OnBadUpdate
+    compress: Compress
 
 
 def options_from(given: Keywords) -> Options:

@@ -40,7 +40,9 @@ def run(
 
 @click.command()
 @click.option(
-    "--methods", metavar="A,B,…", help="methods to compare, with options: fedavg,feddc:alpha=0.1  [default: all]"
+    "--methods",
+    metavar="A,B,…",
+    help="methods to compare, with options: fedavg,feddc:alpha=0.1  [default: all]",
 )
 @experiment_options(without="method")
 @jobs_option
@@ -79,7 +81,9 @@ def _names(methods: Any) -> list[str]:
     names = methods.split(",") if isinstance(methods, str) else methods
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ConfigError(f"methods must be a list of names, not {methods!r}")
-    return [name.strip() for name in names]
+    from ..algorithms import METHODS
+
+    return [each for name in names for each in (METHODS if name.strip() == "all" else [name.strip()])]
 
 
 def _default_out(what: str) -> Path:

@@ -25,6 +25,7 @@ from ..trust.secure import Masked
 from ..types import Correction
 from .callbacks import Callback
 from .cohorts import Bernoulli, answering, make_cohorts
+from .compress import compression_of
 from .drift import DriftMeter
 from .evaluation import output_of
 from .executors import InProcess, Vectorised, choose
@@ -82,6 +83,9 @@ def simulate(
     ``evaluate`` is where: on the server's test set, on what each client holds out (``Federation.hold_out``), or both
     where there are both. ``personal`` also scores each client's own model after its local training: it trains everyone
     that holds samples out, at every evaluation.
+
+    ``compress="int8"`` or ``"bf16"`` is how vectors travel, in both directions, rounded at random: a client's state and
+    the server's follow what arrived.
 
     ``task`` is what is learned, where it is not what the federation says.
 
@@ -147,6 +151,7 @@ class Simulation:
             self.weights = torch.ones_like(self.weights)  # everyone counts the same, so that nobody needs more noise
         if self.guard is not None and self.guard.central and isinstance(self.cohorts, Bernoulli):
             self.cohorts = replace(self.cohorts, empty=True)
+        self.compression = compression_of(self.options, algorithm)
         self.server = algorithm.init_server(initial.params.clone())
         self.buffers = initial.buffers()
         self.store = ClientStore(algorithm.init_client(self.server.model), len(federation))
@@ -203,9 +208,13 @@ class Simulation:
             self.options.on_bad_update,
             meter,
             self.guard,
+            self.compression,
         )
         self.server, self.buffers = done.server, done.buffers
-        down = done.bytes_down + len(dropped) * (nbytes(self.algorithm.broadcast(done.server)) + done.buffers.nbytes)
+        weigh_bytes = nbytes if self.compression is None else self.compression.nbytes
+        down = done.bytes_down + len(dropped) * (
+            weigh_bytes(self.algorithm.broadcast(done.server)) + done.buffers.nbytes
+        )
         last = self.round == self.rounds or not self.within_budget
         due = self.round % self.options.evaluate_every == 0 or last
         judged = self.evaluate() if due else Judged()
