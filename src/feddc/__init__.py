@@ -13,6 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from . import server as server
     from .algorithms import Algorithm as Algorithm, make_method as make_method
     from .algorithms.adabest import AdaBest as AdaBest
     from .algorithms.combinations import (
@@ -148,11 +149,13 @@ _HOMES = {
     "types": ["Cohort", "Correction", "LocalResult", "Vector"],
 }
 
-__all__ = [name for names in _HOMES.values() for name in names]
+__all__ = ["server", *(name for names in _HOMES.values() for name in names)]
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that ``feddc --help`` does not wait for torch."""
+    if name == "server":
+        return importlib.import_module(".server", __name__)
     for home, names in _HOMES.items():
         if name in names:
             return getattr(importlib.import_module(f".{home}", __name__), name)
