@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test bench docs release torture mutants lint clean
 
 demo: $(VENV)/installed
-	$(BIN)/feddc compare
+	$(BIN)/feddc compare --jobs 2
 
 test: $(VENV)/dev lint
 	scripts/install-chromium

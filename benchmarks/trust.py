@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from feddc.errors import DivergedError
 from feddc.study.config import resolve
 from feddc.study.sources import Named
 from feddc.trust.secure.client import SecureClient
@@ -43,7 +44,10 @@ LEARNERS = ("fedavg", "scaffold", "feddc:alpha=0.1", "feddc:alpha=0.1:leak=0.5",
 
 
 def accuracy(values: Mapping[str, Any], out: Path) -> float:
-    """The mean accuracy of the last three evaluations, read from ``out`` if this cell was run before."""
+    """The mean accuracy of the last three evaluations, read from ``out`` if this cell was run before.
+
+    A run that diverges is stopped by the engine and counts as 0.
+    """
     config = resolve({key: value for key, value in values.items() if value is not None})
     key = json.dumps(values, sort_keys=True)
     if out.exists():
@@ -51,15 +55,17 @@ def accuracy(values: Mapping[str, Any], out: Path) -> float:
             found = json.loads(line)
             if found["cell"] == key:
                 return float(found["accuracy"])
-    records = list(Named().simulation(config).run())
-    scores = [record.accuracy for record in records if record.accuracy is not None]
-    result = mean(scores[-3:])
+    try:
+        records = list(Named().simulation(config).run())
+        result = mean([record.accuracy for record in records if record.accuracy is not None][-3:])
+    except DivergedError:
+        result = 0.0
     with out.open("a") as file:
-        print(json.dumps({"cell": key, "accuracy": result, "epsilon": records[-1].epsilon}), file=file, flush=True)
+        print(json.dumps({"cell": key, "accuracy": result}), file=file, flush=True)
     return result
 
 
-def attacks(data: str, split: str, out: Path, smoke: bool) -> Iterator[str]:
+def attacks(data: str, split: str, out: Path, smoke: bool, methods: Sequence[str] = METHODS) -> Iterator[str]:
     """Accuracy in %, a row for each method and attack, a column for each rule."""
     usual = (
         ATTACKED[data] | {"split": split, "participation": 1.0, "diagnostics": False} | ({"rounds": 1} if smoke else {})
@@ -69,13 +75,14 @@ def attacks(data: str, split: str, out: Path, smoke: bool) -> Iterator[str]:
         yield f"\n{bad} attackers of {clients}, {data}, {split}\n"
         yield "| method | attack | " + " | ".join(RULES[some]) + " |"
         yield "|---|---|" + "---:|" * len(RULES[some])
-        for method in METHODS[some]:
+        for method in methods[some]:
             for attack in ATTACKS[some]:
                 cells = []
                 for rule in RULES[some]:
                     values = usual | {"method": method, "clients": clients, "robust": None if rule == "none" else rule}
                     values["attack"] = None if attack == "none" else f"{attack}:{bad}"
-                    cells.append(f"{100 * accuracy(values, out):.1f}")
+                    found = accuracy(values, out)
+                    cells.append(f"{100 * found:.1f}" if found else "stopped")
                 yield f"| {method.partition(':')[0]} | {attack} | " + " | ".join(cells) + " |"
 
 
@@ -84,16 +91,34 @@ def privacy(data: str, split: str, out: Path, smoke: bool) -> Iterator[str]:
     usual = (
         PRIVATE[data] | {"split": split, "diagnostics": False, "evaluate_every": 2} | ({"rounds": 2} if smoke else {})
     )
+    drawn: dict[str, list[tuple[float, float]]] = {}
     some, seeds = (slice(0, 1), (0, 1)) if smoke else (slice(None), (0, 1, 2))
     yield "| method | " + " | ".join("∞" if each is None else f"ε = {each}" for each in EPSILONS[some]) + " |"
     yield "|---|" + "---:|" * len(EPSILONS[some])
     for method in LEARNERS[some]:
-        cells = []
+        cells, drawn[method] = [], []
         for epsilon in EPSILONS[some]:
             guard = {"epsilon": epsilon, "privacy": "central:clip=0.5" + ("" if epsilon else ":noise=0")}
             found = [100 * accuracy(usual | guard | {"method": method, "seed": seed}, out) for seed in seeds]
             cells.append(f"{mean(found):.1f} ± {stdev(found):.1f}")
+            drawn[method].append((mean(found), stdev(found)))
         yield f"| {method} | " + " | ".join(cells) + " |"
+    draw(drawn, f"{data}, {usual['clients']} clients", out.with_suffix(".png"))
+
+
+def draw(rows: Mapping[str, Sequence[tuple[float, float]]], title: str, file: Path) -> None:
+    """Accuracy against ε, a line for each method, with the standard deviation of the seeds."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 3.6), layout="constrained")
+    axes = figure.subplots()
+    names = ["∞" if each is None else str(each) for each in EPSILONS]
+    for method, found in rows.items():
+        middle, spread = zip(*found, strict=True)
+        axes.errorbar(names[: len(found)], middle, spread, label=method, marker="o", capsize=3)
+    axes.set(xlabel="ε (δ = 1e-5)", ylabel="accuracy, %", title=title)
+    axes.legend(fontsize="small")
+    figure.savefig(file, dpi=150)
 
 
 def secure(_data: str, _split: str, _out: Path, smoke: bool) -> Iterator[str]:
@@ -142,11 +167,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("table", choices=tables)
     parser.add_argument("data", nargs="?", default="digits", choices=list(ATTACKED))
     parser.add_argument("--split", default="iid", help="who holds what")
+    parser.add_argument("--methods", default=",".join(METHODS), help="of the table of attacks")
     parser.add_argument("--out", type=Path, default=Path("runs/trust.jsonl"), help="where cells are kept")
     parser.add_argument("--smoke", action="store_true", help="tiny, to see that it runs")
     options = parser.parse_args(arguments)
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    for line in tables[options.table](options.data, options.split, options.out, options.smoke):
+    about = (options.data, options.split, options.out, options.smoke)
+    for line in (
+        attacks(*about, options.methods.split(",")) if options.table == "attacks" else tables[options.table](*about)
+    ):
         print(line, flush=True)
 
 

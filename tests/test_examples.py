@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -30,3 +32,18 @@ def test_own_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_own_model(capsys: pytest.CaptureFixture[str]) -> None:
     example("own_model").main(rounds=3)
     assert "FedDC: best accuracy" in capsys.readouterr().out
+
+
+def test_the_tour_runs_from_data_to_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("plotly", reason="the tour ends with a report, which needs feddc[report]")
+    cells = json.loads((EXAMPLES / "tour.ipynb").read_text(encoding="utf-8"))["cells"]
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), cell["id"], "exec"), names)
+    assert set(names["results"]) == {"fedavg", "scaffold", "feddc"}
+    assert "<html" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "patients that no hospital trained on" in capsys.readouterr().out

@@ -40,6 +40,10 @@ class RunError(FedDCError):
     """A run directory that cannot be used."""
 
 
+class InUseError(RunError):
+    """A run directory that another process is writing to."""
+
+
 class DivergedError(FedDCError):
     """Training produced NaN, Inf or absurd numbers, which were not averaged into the model."""
 

@@ -85,6 +85,8 @@ class Cohort(Schedule):
     """K/N: how many of all clients took part."""
     size: int
     """How many clients took part."""
+    sent: Any = None
+    """The broadcast as clients received it, where that is not what ``broadcast`` gave: it may be compressed."""
 
 
 Weights: TypeAlias = Mapping[str, Column]

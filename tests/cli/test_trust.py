@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,26 +13,28 @@ from tests.cli.test_cli import feddc
 SMALL = ["--clients", "6", "--participation", "1", "--epochs", "1", "--model", "linear", "--quiet"]
 
 
-def run(tmp_path: Path, *options: str) -> list[dict[str, object]]:
+def run(tmp_path: Path, *options: str) -> list[dict[str, Any]]:
     out = tmp_path / "run"
     assert feddc("run", *SMALL, *options, "--out", str(out)) == 0
     return [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
 
 
 def test_an_attack_and_a_defence(tmp_path: Path) -> None:
-    honest = run(tmp_path / "a", "--rounds", "4", "--method", "fedavg")[-1]["accuracy"]
-    attacked = run(tmp_path / "b", "--rounds", "4", "--method", "fedavg", "--attack", "scale:1")[-1]["accuracy"]
+    honest = run(tmp_path / "a", "--rounds", "4", "--method", "fedavg")[-1]["metrics"]["accuracy"]
+    attacked = run(tmp_path / "b", "--rounds", "4", "--method", "fedavg", "--attack", "scale:1")[-1]["metrics"][
+        "accuracy"
+    ]
     defended = run(tmp_path / "c", "--rounds", "4", "--method", "fedavg", "--attack", "scale:1", "--robust", "norm:1")
-    assert attacked < 0.3 < defended[-1]["accuracy"] <= honest + 0.05  # type: ignore[operator]
+    assert attacked < 0.3 < defended[-1]["metrics"]["accuracy"] <= honest + 0.05
 
 
 def test_epsilon_is_in_the_records_and_ends_the_run(tmp_path: Path) -> None:
     records = run(tmp_path, "--rounds", "60", "--privacy", "central:noise=4", "--epsilon", "3", "--delta", "1e-4")
     spent = [record["epsilon"] for record in records]
     assert 1 < len(records) < 60
-    assert spent == sorted(spent)  # type: ignore[type-var]
-    assert spent[-1] <= 3  # type: ignore[operator]
-    assert records[-1]["accuracy"] is not None
+    assert spent == sorted(spent)
+    assert spent[-1] <= 3
+    assert records[-1]["metrics"]["accuracy"] is not None
 
 
 def test_the_terminal_shows_epsilon(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,9 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 import feddc
-from feddc.flower import client_app
 from tests.flower.deployment import Deployment, descendants, free_port, gone_within
-from tests.flower.test_parity import coordinator
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "federation.md").read_text()
 FIRST, SECOND = DOCUMENT.split("## TLS and keys")
@@ -138,17 +136,3 @@ def test_tls_and_keys(reader: Reader) -> None:
         assert reason in deployment.log(name)
         assert "SuperNode ID" not in deployment.log(name), name
     assert "No SuperNode found with the given public key" in deployment.log("superlink")  # the unregistered one
-
-
-def test_the_private_mod_clips_and_adds_noise(tmp_path: Path) -> None:
-    [source] = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
-    namespace: dict[str, Any] = {}
-    exec(compile(source, "federation.md", "exec"), namespace)
-    run = coordinator(feddc.FedAvg(), tmp_path)
-    plain = next(run.run())
-    before = run.progress.server.model
-    private = coordinator(feddc.FedAvg(), tmp_path / "private")
-    grid: Any = private.members.grid
-    grid.app = client_app("tests.flower.task:load_client", "tests.flower.task:make_model", mods=[namespace["private"]])
-    assert next(private.run()).participants == plain.participants
-    assert not torch.equal(private.progress.server.model, before)

@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 from torch import nn
 
 import feddc
+from feddc.algorithms.server import ExP
 from feddc.errors import ConfigError
 from feddc.trust.privacy import Draws, make_privacy, planned
 from tests.conftest import FAST, make_federation
@@ -260,5 +261,7 @@ def test_what_cannot_be_covered_is_refused() -> None:
     for options in ({"epsilon": 8.0}, {"secure": "simulated"}):
         with pytest.raises(ConfigError, match="does not cover buffers such as BatchNorm's"):
             feddc.Simulation(feddc.FedAvg(), model, make_federation([5, 5, 5]), rounds=1, **options)
+        with pytest.raises(ConfigError, match="reads how far clients disagree"):
+            run(feddc.FedDC(server=ExP()), [5, 5, 5], **options)
     with pytest.raises(ConfigError, match="sends more than its update"):
         run(feddc.FedDC(form="paper"), [5, 5, 5], robust="median")

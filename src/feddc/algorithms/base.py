@@ -15,7 +15,8 @@ and the client's number of steps. ``weigh`` names the weights under which the me
 the cohort, and ``aggregate`` gets one ``Mean`` for each: the server never sees a single client.
 The first field of every ``Server`` is ``model``, the global vector w, and the first of every ``Sent`` is the ``model``
 that clients begin with. A method whose model to judge is not w has ``evaluated(server)``, and a server optimiser may
-have it too; one that asks for sharpness-aware local steps has their radius in ``sam``.
+have it too; one whose upload is not Δ_i as it is says ``sends_update = False``; one that asks for sharpness-aware local
+steps has their radius in ``sam``.
 """
 
 from __future__ import annotations

@@ -57,6 +57,15 @@ class FedDC:
         check(self.form in ("code", "paper"), f"form must be 'code' or 'paper', not {self.form!r}")
         check(self.steps in ("own", "nominal"), f"steps must be 'own' or 'nominal', not {self.steps!r}")
 
+    @property
+    def over_all(self) -> dict[str, bool]:  # Σ h_i / N and Σ ω_i g_i / N
+        return {"drift": False, "variate": True} if self.form == "code" else {}
+
+    @property
+    def sends_update(self) -> bool:
+        """Whether what travels up is Δ_i and nothing else, so that it can be compressed."""
+        return self.form == "code"
+
     def init_server(self, model: Vector) -> Server:
         return Server(model, *self.init_client(model), self.server.init(model))
 
@@ -99,7 +108,8 @@ class FedDC:
         mean = means["plain"]
         drift = server.drift + cohort.participation * (mean.delta - self.leak * server.drift)
         if self.correction:
-            variate = variate - cohort.participation * (variate + means["gradient"].delta)
+            received = variate if cohort.sent is None else cohort.sent.variate  # what clients subtracted
+            variate = variate - cohort.participation * (received + means["gradient"].delta)
         model, opt = self.server.step(server.model, mean.delta + drift, server.opt, mean, cohort)
         return Server(model, drift, variate, opt)
 

@@ -40,6 +40,11 @@ class FedInit:
         check_number("beta", self.beta, 0)
         check(self.form in ("code", "paper"), f"form must be 'code' or 'paper', not {self.form!r}")
 
+    @property
+    def sends_update(self) -> bool:
+        """Whether what travels up is Δ_i and nothing else, so that it can be compressed."""
+        return self.form == "paper"
+
     def init_server(self, model: Vector) -> ModelServer:
         return ModelServer(model, self.server.init(model))
 

@@ -63,6 +63,10 @@ class Scaffold:
     def fixed_steps(self) -> bool:
         return self.form == "feddc"
 
+    @property
+    def over_all(self) -> dict[str, bool]:
+        return {"variate": self.form == "feddc"}
+
     def init_server(self, model: Vector) -> Server:
         return Server(model, torch.zeros_like(model), self.server.init(model))
 
@@ -85,7 +89,8 @@ class Scaffold:
         return {"plain": torch.ones_like(weight), "share": share, "gradient": share / self._travelled(local)}
 
     def aggregate(self, server: Server, means: Means, cohort: Cohort) -> Server:
-        mean, change = means["plain"], means["share"].weight * server.variate + means["gradient"].delta
+        received = server.variate if cohort.sent is None else cohort.sent.variate  # what clients subtracted
+        mean, change = means["plain"], means["share"].weight * received + means["gradient"].delta
         model, opt = self.server.step(server.model, mean.delta, server.opt, mean, cohort)
         return Server(model, server.variate - cohort.participation * change, opt)
 

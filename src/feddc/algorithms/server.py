@@ -21,7 +21,7 @@ and the mean of the last two models is what is evaluated. The paper has neither 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import ClassVar, Literal, Protocol, TypeAlias
 
 import torch
 
@@ -141,6 +141,7 @@ class ExP:
 
     eps: float = 1e-3
     form: Literal["code", "paper"] = "code"
+    reads_spread: ClassVar[bool] = True  # which neither noisy nor masked sums have
 
     def __post_init__(self) -> None:
         check_number("server eps", self.eps, 0, above=True)

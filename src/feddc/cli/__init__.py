@@ -33,17 +33,19 @@ def cli() -> None:
 
 def main(args: list[str] | None = None) -> None:
     """The entry point of the `feddc` command."""
-    from . import data, flower, listing, report, resume, run, studies
+    from . import data, flower, listing, predict, report, resume, run, studies, tune
 
     cli.add_command(run.run)
     cli.add_command(run.compare)
     cli.add_command(resume.resume)
     cli.add_command(studies.reproduce)
     cli.add_command(studies.sweep)
+    cli.add_command(tune.tune)
     cli.add_command(report.report)
     cli.add_command(report.watch)
     cli.add_command(listing.list_names)
     cli.add_command(data.data)
+    cli.add_command(predict.predict)
     cli.add_command(flower.flower)
     warnings.showwarning = _warn
     try:

@@ -13,7 +13,7 @@ from ..specs import Option
 @click.command("list")
 @click.argument("kind", required=False)
 def list_names(kind: str | None) -> None:
-    """Show methods, servers, data, splits and models, each with one line and its options."""
+    """Show methods, data, models, robust rules and all other names, each with one line and its options."""
     from rich.console import Console
     from rich.table import Table
 
@@ -22,6 +22,9 @@ def list_names(kind: str | None) -> None:
     from ..data import DATA, SPLITS
     from ..data.partition import Unbalanced
     from ..models import MODELS
+    from ..trust.attacks import ATTACKS
+    from ..trust.privacy import PRIVACY
+    from ..trust.robust import ROBUST
 
     kinds: dict[str, specs.Table] = {
         "methods": METHODS,
@@ -29,6 +32,9 @@ def list_names(kind: str | None) -> None:
         "data": DATA,
         "splits": {**SPLITS, "+unbalanced": Unbalanced},
         "models": MODELS,
+        "robust": ROBUST,
+        "attacks": ATTACKS,
+        "privacy": PRIVACY,
     }
     given = ("request", "shape", "classes")  # what the program itself passes
     if kind is not None and kind not in kinds:

@@ -101,6 +101,9 @@ def guard_of(
     check(only_delta, f"{name} sends more than its update ({', '.join(upload._fields)}), which cannot be guarded")
     if guard.privacy is not None or guard.secure is not None:
         what = "privacy" if guard.privacy is not None else "secure"
+        reads = getattr(getattr(algorithm, "server", None), "reads_spread", False)
+        hidden = guard.central or guard.secure is not None
+        check(not (reads and hidden), f"{name}'s server optimiser reads how far clients disagree, which {what} hides")
         bare = model.buffers().floats.numel() == 0
         check(bare, f"{what} does not cover buffers such as BatchNorm's: use GroupNorm or LayerNorm")
     return guard

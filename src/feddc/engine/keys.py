@@ -10,9 +10,18 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-Purpose: TypeAlias = Literal["cohort", "batches", "torch", "augment", "dropout", "noise"]
+Purpose: TypeAlias = Literal["cohort", "batches", "torch", "augment", "dropout", "noise", "broadcast", "update"]
 # Numbers, once used, stay: they are part of what makes a seed reproducible.
-_NUMBERS: dict[Purpose, int] = {"cohort": 1, "batches": 2, "torch": 3, "augment": 4, "dropout": 5, "noise": 6}
+_NUMBERS: dict[Purpose, int] = {
+    "cohort": 1,
+    "batches": 2,
+    "torch": 3,
+    "augment": 4,
+    "dropout": 5,
+    "noise": 6,
+    "broadcast": 7,
+    "update": 8,
+}
 
 
 def generator(seed: int, purpose: Purpose, round: int, client: int = 0) -> np.random.Generator:

@@ -15,6 +15,7 @@ from ..models import Buffers
 from ..options import OnBadUpdate
 from ..trust.guard import Guard
 from ..types import Cohort, Column, Correction, Local, LocalResult, Mean, Means, Rows, Schedule, Weights
+from .compress import Compression
 from .drift import DriftMeter
 from .executors import Executor, chunk_size, one_thread, part_size, parts
 from .guarding import Arrived, guarded
@@ -48,18 +49,24 @@ def run_round(
     on_bad_update: OnBadUpdate = "stop",
     meter: DriftMeter | None = None,
     guard: Guard | None = None,
+    compression: Compression | None = None,
+    members: int | None = None,
 ) -> RoundResult:
     """Run one round with this cohort; ``weights`` and ``steps`` are the columns of ω_i and K_i of all clients.
 
     A bad update stops the run, or with ``on_bad_update="reject"`` is left out: the round is then one of the others,
     and if there are none the server stays as it is. ``meter`` looks on. ``guard`` says what is used of the updates; it
-    comes before state is kept, so that a client remembers what the server used.
+    comes before state is kept, so that a client remembers what the server used. ``compression`` rounds what travels:
+    both sides work on with what arrived. ``members`` is how many clients there are in this round, where that is
+    not all.
     """
     sent, plan = algorithm.broadcast(server), vars(schedule)
+    weigh_bytes = nbytes if compression is None else compression.nbytes
+    sent = sent if compression is None else compression.down(sent, schedule.round)
     start = Start(schedule.round, sent.model, buffers)
     size = part_size(server.model.nbytes)
     sums, accepted, rejected, up = Sums(), list[int](), list[Rejected](), 0
-    down = len(cohort) * (nbytes(sent) + buffers.nbytes)
+    down = len(cohort) * (weigh_bytes(sent) + buffers.nbytes)
     everyone: Weights = {} if guard is None else algorithm.weigh(Local(steps=steps, **plan), weights)
     masked = None if guard is None else guard.bytes_up(everyone, len(server.model), len(cohort))
     noisy = guard is not None and guard.central
@@ -80,7 +87,10 @@ def run_round(
             with closing(executor.train(chunk, start, correct)) as rows:
                 for clients, trained in zip(parts(chunk, size), rows, strict=True):
                     if not refuse(misfits(trained, clients, start)):
-                        yield Arrived(clients, trained.params, trained.params - sent.model, trained.buffers)
+                        delta = trained.params - sent.model
+                        if compression is not None:
+                            delta = compression.up(delta, clients, schedule.round)
+                        yield Arrived(clients, trained.params, delta, trained.buffers)
 
     def take(clients: Sequence[int], params: Rows, delta: Rows, trained: Buffers, told: int) -> None:
         nonlocal up, down
@@ -88,7 +98,8 @@ def run_round(
         local = LocalResult(delta=delta, steps=steps[clients], **plan)
         before, columns = store.gather(clients), algorithm.weigh(local, weight)
         upload, state = algorithm.upload(sent, before, local, weight)
-        up += len(clients) * ((nbytes(upload) // len(clients) if masked is None else masked) + buffers.nbytes)
+        one = weigh_bytes([field[0] for field in upload]) if masked is None else masked
+        up += len(clients) * (one + buffers.nbytes)
         down += len(clients) * told if store.row_bytes else 0
         if bad := refuse(bad_rows(clients, params, (floats, *upload, *state))):
             keep = [row for row, client in enumerate(clients) if client not in bad]
@@ -116,7 +127,7 @@ def run_round(
             number: float = len(accepted)
             if noisy and guard is not None:
                 number, means = guard.draws.size, guard.released(means, sums.size, everyone, schedule.round)
-            present = Cohort(participation=number / len(weights), size=round(number), **plan)
+            present = Cohort(participation=number / (members or len(weights)), size=round(number), sent=sent, **plan)
             server = algorithm.aggregate(server, means, present)
         if not torch.isfinite(server.model).all():
             raise DivergedError(method_name(algorithm), schedule.round, alpha=hasattr(algorithm, "alpha"))

@@ -14,7 +14,7 @@ import socket
 import sys
 from pathlib import Path
 
-from ..errors import RunError
+from ..errors import InUseError
 
 NAME = "lock"
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
@@ -39,7 +39,7 @@ class Lock:
             except BlockingIOError:
                 holder = os.read(file, 200).decode(errors="replace").strip() or "another process"
                 os.close(file)
-                raise RunError(f"{self.path.parent} is in use by {holder}: nothing was changed") from None
+                raise InUseError(f"{self.path.parent} is in use by {holder}: nothing was changed") from None
             except OSError as error:
                 if error.errno in _NO_LOCKS:  # some cluster file systems have none
                     note = f"feddc: {self.path.parent} is on a file system without locks: run one process there only\n"

@@ -2,7 +2,7 @@
 
 The server asks for some of it; the site's own config (``--node-config 'update-clip=1.0 update-noise=0.5'``) may ask for
 more, and the stricter of the two is done. It is done by the feddc that the site installed, on the vectors themselves;
-with pinned apps (docs/security.md) no code that the server sends is in between.
+with pinned apps (docs/federation.md) no code that the server sends is in between.
 """
 
 from __future__ import annotations

@@ -1,0 +1,111 @@
+"""Compressed transport: rounding is fair and keyed, sums stay equal, and what is counted is what would travel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import feddc
+from feddc.algorithms import METHODS, make_method
+from feddc.engine.compress import BLOCK, packed_bytes, rounded
+from tests.conftest import FAST, make_federation
+
+KINDS = ["bf16", "int8"]
+
+
+def rng(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rounding_is_right_on_average_and_near_every_time(kind: Any) -> None:
+    vector = torch.cat([torch.randn(300, generator=rng()), 1e-3 * torch.randn(300, generator=rng(1)), torch.zeros(7)])
+    many = torch.stack([rounded(kind, vector, rng(i)) for i in range(400)])
+    blocks = [vector[i : i + BLOCK].abs().max() / 127 for i in range(0, len(vector), BLOCK)]
+    step = torch.cat([each.expand(BLOCK) for each in blocks])[: len(vector)]
+    if kind == "bf16":
+        step = vector.abs() / 2**7
+    assert ((many - vector).abs() <= step * 1.001 + 1e-12).all()
+    assert ((many.mean(dim=0) - vector).abs() <= 4 * step / 400**0.5 + 1e-12).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_rounded_is_not_rounded_again(kind: Any) -> None:
+    """It lies on the grid: what travels is exactly what both sides hold."""
+    once = rounded(kind, torch.randn(700, generator=rng()), rng(1))
+    torch.testing.assert_close(rounded(kind, once, rng(2)), once, rtol=1e-6, atol=0 if kind == "bf16" else 1e-2)
+    if kind == "bf16":
+        assert torch.equal(once.bfloat16().float(), once)
+
+
+def test_bytes() -> None:
+    vector = torch.zeros(1000)
+    assert [packed_bytes(kind, vector) for kind in ("none", "bf16", "int8")] == [4000, 2000, 1016]  # type: ignore[arg-type]
+
+
+def simulation(algorithm: Any, compress: Any, sizes: list[int], **options: Any) -> feddc.Simulation:
+    torch.manual_seed(0)
+    mask = np.random.default_rng(0).random((6, len(sizes))) < 0.6
+    mask[:, 0] = True
+    found = feddc.Simulation(
+        algorithm, nn.Linear(6, 3), make_federation(sizes), rounds=6, cohorts=mask, training=FAST, compress=compress,
+        **options,
+    )  # fmt: skip
+    found.records = list(found.run())  # type: ignore[attr-defined]
+    return found
+
+
+@pytest.mark.parametrize("compress", KINDS)
+@pytest.mark.parametrize(
+    "algorithm", [feddc.FedDC(), feddc.FedDyn(), feddc.Scaffold(), feddc.Scaffold(form="feddc")], ids=repr
+)
+def test_the_servers_sums_stay_those_of_the_clients(algorithm: Any, compress: str) -> None:
+    found = simulation(algorithm, compress, [5, 20, 11, 8])
+    state, server = found.store.gather(range(4)), found.server
+    if hasattr(server, "drift"):
+        torch.testing.assert_close(server.drift, state.drift.mean(dim=0), rtol=1e-5, atol=1e-6)
+    if hasattr(server, "variate"):
+        weights = 1.0 if getattr(algorithm, "form", "") == "original" else found.weights
+        torch.testing.assert_close(server.variate, (weights * state.variate).mean(dim=0), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_learns_with_int8(name: str) -> None:
+    method = make_method(name)
+    if not getattr(method, "sends_update", True):
+        return
+    plain, small = (simulation(method, kind, [20, 25, 30]).server.model for kind in ("none", "int8"))
+    assert torch.linalg.vector_norm(plain - small) < 0.2 * torch.linalg.vector_norm(plain)
+    assert not torch.equal(plain, small)
+
+
+def test_bytes_of_a_round_are_those_that_travel() -> None:
+    for compress, size in (("none", 84), ("bf16", 42), ("int8", 25)):
+        record = simulation(feddc.FedDC(), compress, [5, 20, 11, 8]).records[0]  # type: ignore[attr-defined]
+        k = len(record.participants)
+        assert (record.bytes_up, record.bytes_down) == (k * size, k * 2 * size)
+
+
+def test_executors_agree() -> None:
+    plain = simulation(feddc.FedDC(), "int8", [5, 20, 11, 8], executor="in-process").server
+    spread = simulation(feddc.FedDC(), "int8", [5, 20, 11, 8], executor="workers", workers=2).server
+    assert all(map(torch.equal, plain[:3], spread[:3]))
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"compress": "int4"}, "unknown compress 'int4'"),
+        ({"compress": "int8", "privacy": "central:clip=1:noise=1"}, "compress=int8 does not go with privacy"),
+        ({"compress": "int8", "secure": "simulated"}, "compress=int8 does not go with secure"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(options: dict[str, Any], sentence: str, model: nn.Module) -> None:
+    with pytest.raises(feddc.ConfigError, match=sentence):
+        feddc.Simulation(feddc.FedAvg(), model, make_federation([9, 9]), rounds=1, **options)
+    with pytest.raises(feddc.ConfigError, match="sends its update as it is"):
+        feddc.Simulation(feddc.FedInit(), model, make_federation([9, 9]), rounds=1, compress="int8")
