@@ -35,6 +35,7 @@ from .guarding import guard_of, keyed, poisoned
 from .judging import Judged, check_judges, judge, personal_scores
 from .local import Job, Start, given_steps, own_loss, sharpened, steps_column
 from .membership import Arrivals
+from .optimizers import check_optimizer
 from .precision import check_precision
 from .records import Record
 from .rounds import nbytes, run_round
@@ -142,6 +143,7 @@ class Simulation:
         check_fits(model, federation)
         self.score = score_of(federation.task)
         check_judges(federation, self.options)
+        check_optimizer(algorithm, training or LocalTraining())
         self.algorithm, self.federation, self.rounds = algorithm, federation, rounds
         self.training = training or LocalTraining()
         if precision is not None:
