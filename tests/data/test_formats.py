@@ -265,5 +265,6 @@ def test_the_catalogue_is_consistent() -> None:
         assert name in DATA
         channels = len(entry.mean or (0,))
         side = {"cifar10": 32, "cifar100": 32, "tiny-imagenet": 64}.get(name, 28)
-        make_model(entry.model, (channels, side, side), entry.classes)
+        shape = {"heart-disease": (13,), "shakespeare": (80,)}.get(name, (channels, side, side))
+        make_model(entry.model, shape, entry.classes)
         assert entry.augment == name.startswith("cifar")
