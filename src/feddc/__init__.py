@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from .models import make_model as make_model
     from .study.api import StoredRun as StoredRun, compare as compare, load_run as load_run, train as train
     from .study.trackers import MLflow as MLflow, TensorBoard as TensorBoard
+    from .study.trained import TrainedModel as TrainedModel, load_model as load_model
     from .tasks import (
         Classification as Classification,
         MultiLabel as MultiLabel,
@@ -133,6 +134,7 @@ _HOMES = {
     ],
     "study.api": ["StoredRun", "compare", "load_run", "train"],
     "study.trackers": ["MLflow", "TensorBoard"],
+    "study.trained": ["TrainedModel", "load_model"],
     "models": ["make_model"],
     "tasks": [
         "Classification",
