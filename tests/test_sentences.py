@@ -35,7 +35,7 @@ class Texts:
     ("make", "words"),
     [
         (lambda: feddc.Federation.from_dataset(iter([1, 2]), clients=2), "give a map-style dataset"),
-        (lambda: feddc.Federation.from_dataset(Texts(), clients=2), "texts such as 'cat'"),
+        (lambda: feddc.Federation.from_dataset(Texts(), clients=2), "do not fit together"),
         (lambda: feddc.Federation.from_arrays(np.zeros((2, 3)), ["a", "b"], clients=1), "texts such as 'a'"),
         (lambda: feddc.from_csv("no/where.csv"), "there is no file or folder no/where.csv"),
     ],

@@ -50,12 +50,15 @@ def up(app: Path | None, sites: int, folder: Path, run_config: str, node_config:
     With the app in DIR it is run, and everything ends when it has: exit code 0 if the run was completed. Without, the
     federation stays until Ctrl-C, and `flwr run` submits apps to it.
     """
+    import signal
+    import sys
     import time
 
     from ..flower.local import CONNECTION, LocalFederation
     from ..flower.versions import check_flower
 
     check_flower()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all ends with it
     with LocalFederation(folder, sites, node_config) as federation:
         click.echo(f"a federation of {sites} sites; its logs are in {folder}/")
         if app is not None:
