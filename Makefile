@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test bench docs release torture lint clean
 
 demo: $(VENV)/installed
-	$(BIN)/feddc compare
+	$(BIN)/feddc compare --jobs 2
 
 test: $(VENV)/dev lint
 	scripts/install-chromium

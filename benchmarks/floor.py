@@ -19,7 +19,7 @@ SIZE = 1024
 def step_flops(workload: Workload) -> int:
     """Operations of forward and backward on one batch; nobody needs the gradient of the samples themselves."""
     size = min(workload.training.batch_size or 1, len(workload.federation.clients[0]))
-    x, y = workload.federation.x[:size], workload.federation.y[:size]
+    x, y = workload.federation.first(size)
     with FlopCounterMode(display=False) as counter:
         torch.autograd.backward(F.cross_entropy(workload.model(x), y))
     workload.model.zero_grad()

@@ -28,7 +28,7 @@ LAYERS = {  # what each part may import, besides itself
     "study": {*_FLOOR, "engine"},
     "paper": {*_FLOOR, "engine", "study"},
     "report": {*_FLOOR, "engine", "study", "paper"},
-    "flower": {*_FLOOR, "engine"},
+    "flower": {*_FLOOR, "engine", "study"},
 }
 
 

@@ -13,6 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from . import server as server
     from .algorithms import Algorithm as Algorithm, make_method as make_method
     from .algorithms.adabest import AdaBest as AdaBest
     from .algorithms.combinations import (
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from .models import make_model as make_model
     from .study.api import StoredRun as StoredRun, compare as compare, load_run as load_run, train as train
     from .study.trackers import MLflow as MLflow, TensorBoard as TensorBoard
+    from .study.trained import TrainedModel as TrainedModel, load_model as load_model
     from .tasks import (
         Classification as Classification,
         MultiLabel as MultiLabel,
@@ -132,6 +134,7 @@ _HOMES = {
     ],
     "study.api": ["StoredRun", "compare", "load_run", "train"],
     "study.trackers": ["MLflow", "TensorBoard"],
+    "study.trained": ["TrainedModel", "load_model"],
     "models": ["make_model"],
     "tasks": [
         "Classification",
@@ -146,11 +149,13 @@ _HOMES = {
     "types": ["Cohort", "Correction", "LocalResult", "Vector"],
 }
 
-__all__ = [name for names in _HOMES.values() for name in names]
+__all__ = ["server", *(name for names in _HOMES.values() for name in names)]
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that ``feddc --help`` does not wait for torch."""
+    if name == "server":
+        return importlib.import_module(".server", __name__)
     for home, names in _HOMES.items():
         if name in names:
             return getattr(importlib.import_module(f".{home}", __name__), name)

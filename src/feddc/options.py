@@ -27,6 +27,7 @@ seed     they are repetitions of one experiment
 run      they have the same result: the option only says how it is computed, watched or judged
 """
 Precision: TypeAlias = Literal["float32", "bf16"]
+Optimizer: TypeAlias = Literal["sgd", "adam", "adamw"]
 Evaluate: TypeAlias = Literal["server", "clients", "both"]
 OnBadUpdate: TypeAlias = Literal["reject", "stop"]
 Compress: TypeAlias = Literal["none", "bf16", "int8"]
@@ -42,7 +43,10 @@ class LocalTraining:
     """How clients train; the defaults are the paper's for image data.
 
     ``batch_size=None`` is the full batch, ``clip_norm=None`` no clipping. Round t (from 1) uses the learning rate
-    lr · lr_decay^(t−1). ``sam=0.05`` makes steps sharpness-aware, at twice the cost: the gradient is taken at that
+    lr · lr_decay^(t−1), which rises to that over the first ``warmup`` rounds and, with ``cosine=T``, falls along half a
+    cosine until round T. ``steps=100`` makes so many updates in a round, whatever the client's size, instead of
+    ``epochs`` passes. ``optimizer`` is begun anew in every round; with "adam" ``weight_decay`` is part of the gradient,
+    with "adamw" it is not. ``sam=0.05`` makes steps sharpness-aware, at twice the cost: the gradient is taken at that
     distance uphill. ``precision="bf16"`` computes products and convolutions in bfloat16, all else in float32.
     """
 
@@ -52,6 +56,11 @@ class LocalTraining:
     lr_decay: float = option(0.998, "factor on the learning rate after every round")
     weight_decay: float = option(1e-3, "local weight decay")
     clip_norm: float | None = option(10.0, "largest gradient norm, or none for no clipping")
+    steps: int | None = option(None, "local updates in a round, instead of --epochs")
+    optimizer: Optimizer = option("sgd", "of the local steps: sgd, adam or adamw")
+    nesterov: bool = option(False, "look ahead with --momentum, as Nesterov does")
+    warmup: int = option(0, "rounds over which the learning rate rises to --lr")
+    cosine: int | None = option(None, "round until which the learning rate falls along half a cosine")
     momentum: float = option(0.0, "momentum of the local steps, begun anew in every round")
     sam: float = option(0.0, "radius of sharpness-aware local steps (FedSAM and its kin), or 0 for plain ones")
     precision: Precision = option("float32", "of products in a local step: float32, or bf16 where the processor has it")
@@ -60,6 +69,13 @@ class LocalTraining:
         check_count("epochs", self.epochs, high=10**6)  # the order of all passes is planned in memory
         if self.batch_size is not None:
             check_count("batch_size", self.batch_size)
+        if self.steps is not None:
+            check_count("steps", self.steps, high=10**9)
+        check_count("warmup", self.warmup, 0)
+        if self.cosine is not None:
+            check_count("cosine", self.cosine)
+        if self.optimizer not in typing.get_args(Optimizer):
+            raise unknown("optimizer", str(self.optimizer), typing.get_args(Optimizer))
         check_number("lr", self.lr, 0, above=True)
         check_number("lr_decay", self.lr_decay, 0, 1, above=True)
         check_number("weight_decay", self.weight_decay, 0)
@@ -73,7 +89,12 @@ class LocalTraining:
 
     def lr_in(self, round: int) -> float:
         """The learning rate of a round (from 1)."""
-        return self.lr * self.lr_decay ** (round - 1)
+        rate = self.lr * self.lr_decay ** (round - 1)
+        if round <= self.warmup:
+            rate *= round / (self.warmup + 1)
+        if self.cosine is not None:
+            rate *= (1 + math.cos(math.pi * min(round - 1, self.cosine - 1) / self.cosine)) / 2
+        return rate
 
     def schedule(self, round: int, nominal: int) -> Schedule:
         """What everyone knows of a round: its number (from 1), K, η and η_t."""
@@ -82,7 +103,9 @@ class LocalTraining:
         return Schedule(round=round, nominal=nominal, lr=self.lr, rate=self.lr_in(round), momentum=self.momentum)
 
     def nominal_steps(self, sizes: Any) -> int:
-        """K = epochs × ceil(mean samples / batch size), one number for all clients."""
+        """K = epochs × ceil(mean samples / batch size), or ``steps``: one number for all clients."""
+        if self.steps is not None:
+            return self.steps
         per_epoch = 1 if self.batch_size is None else math.ceil(float(sizes.mean()) / self.batch_size)
         return self.epochs * per_epoch
 

@@ -107,3 +107,13 @@ def test_bad_input(
     assert words in captured.err
     assert captured.err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_comparison_over_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tiny = ["--rounds", "2", "--clients", "3", "--model", "linear", "--split", "iid", "--out", str(tmp_path / "c")]
+    assert feddc("compare", "--methods", "fedavg,feddc", "--seeds", "3,4", *tiny) == 0
+    names = {"fedavg-s3", "fedavg-s4", "feddc-s3", "feddc-s4"}
+    assert names <= {each.name for each in (tmp_path / "c").iterdir()}
+    assert "seed = 4\n" in (tmp_path / "c" / "feddc-s4" / "config.toml").read_text()
+    assert feddc("compare", "--seeds", "1,x", *tiny) == 2
+    assert "seeds must be whole numbers with commas between, not '1,x'" in capsys.readouterr().err

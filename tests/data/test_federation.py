@@ -45,7 +45,9 @@ def test_from_any_map_style_dataset() -> None:
 def test_whole_number_features_stay_what_they_are() -> None:
     tokens = feddc.Federation.from_arrays(np.ones((10, 4), dtype=np.int64), Y, sizes=[10])
     assert tokens.x.dtype == torch.int64
-    assert feddc.Federation.from_arrays(np.ones((10, 4), dtype=np.uint8), Y, sizes=[10]).x.dtype == torch.float32
+    stored = feddc.Federation.from_arrays(np.ones((10, 4), dtype=np.uint8), Y, sizes=[10])
+    assert stored.x.dtype == torch.uint8
+    assert stored.client_samples(0)[0].dtype == torch.float32
 
 
 def test_a_split_depends_on_the_seed_only() -> None:

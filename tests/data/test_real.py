@@ -32,8 +32,8 @@ def test_mnist_and_fashion_mnist(name: str, first: list[int]) -> None:
     assert len(federation.test[1]) == 10000
     assert federation.y[:5].tolist() == first
     assert federation.sizes.tolist() == [600] * 100
-    assert abs(float(federation.x.mean())) < 1e-3
-    assert abs(float(federation.x.std()) - 1) < 1e-3
+    assert abs(float(federation.inputs(federation.x).mean())) < 1e-3
+    assert abs(float(federation.inputs(federation.x).std()) - 1) < 1e-3
 
 
 def test_cifar100_sample(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_cifar100_sample(tmp_path: Path) -> None:
     federation = feddc.load("cifar100:sample=true", clients=100, data_dir=tmp_path)
     assert federation.x.shape == (10000, 3, 32, 32)
     assert (federation.label_counts() == 1).all()
-    means = federation.x.mean(dim=(0, 2, 3))
+    means = federation.inputs(federation.x).mean(dim=(0, 2, 3))
     torch.testing.assert_close(means, torch.zeros(3), atol=0.02, rtol=0)
 
 

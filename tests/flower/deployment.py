@@ -31,6 +31,12 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(0.5)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 def trainers_of(folder: Path) -> list[int]:
     """The trainer processes of clients that keep their state in this folder: their command lines name it."""
     found = []
@@ -194,6 +200,4 @@ class Deployment:
         return trainers_of(self.home)
 
     def listening(self) -> bool:
-        with socket.socket() as probe:
-            probe.settimeout(0.5)
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+        return is_listening(self.port)

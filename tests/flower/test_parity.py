@@ -9,24 +9,23 @@ import pytest
 import torch
 
 import feddc
+from feddc.algorithms import METHODS as REGISTRY, make_method
 from feddc.flower import Settings, client_app
 from feddc.flower.server.coordinator import Coordinator
 from tests.flower import task
 from tests.flower.fake import FakeGrid
 
 METHODS = [
-    feddc.FedAvg(),
+    *map(make_method, REGISTRY),
     feddc.FedProx(mu=0.1),
-    feddc.Scaffold(),
     feddc.FedDyn(alpha=0.1),
     feddc.FedDC(alpha=0.1),
-    feddc.FedAdam(),
-    feddc.FedYogi(),
-    feddc.FedAdagrad(),
     feddc.FedDC(alpha=0.1, server=feddc.Yogi()),
     feddc.FedDC(alpha=0.1, form="paper"),
     feddc.FedDC(alpha=0.1, correction=False),
     feddc.Scaffold(server=feddc.SGD(lr=0.5, momentum=0.9)),
+    feddc.FedLESAM(base="scaffold"),
+    feddc.FedLESAM(base="feddyn"),
 ]
 SETTINGS = Settings(clients=5, rounds=4, participation=0.5, seed=3, wait=0, answer_within=0.01, training=task.TRAINING)
 

@@ -86,7 +86,7 @@ def test_a_supernode_killed_in_a_round_comes_back(deployment: Deployment) -> Non
     run = deployment.run(client_of(deployment, PATIENT), "rounds=4 epochs=1")
     deployment.until(lambda: "client 1 is at work" in deployment.log("node1"), 200, "client 1 trains in round 2")
     before, started = deployment.trainers(), descendants(nodes[1].pid)
-    assert len(started) == 4  # an executor, a launcher, the warm process and its fork
+    assert len(started) == 5  # the SuperNode, its executor, a launcher, the warm process and its fork
     nodes[1].kill()
     nodes[1].wait()
     deployment.until(lambda: len(deployment.trainers()) == len(before) - 1, 10, "its trainer ends")

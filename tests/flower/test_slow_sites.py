@@ -50,7 +50,7 @@ def test_what_comes_late_is_refused_and_the_client_does_not_run_ahead(tmp_path: 
 
 
 def test_what_comes_late_is_used_in_the_round_in_which_it_arrives(tmp_path: Path) -> None:
-    run = coordinator(feddc.FedDC(), tmp_path, answer_within=0.3, late="use", **EVERYONE)
+    run = coordinator(feddc.FedDC(correction=False), tmp_path, answer_within=0.3, late="use", **EVERYONE)
     grid, taken_part = grid_of(run), []
     grid.slow = {2}
     for record in run.run():
@@ -69,6 +69,11 @@ def feddc_state(folder: Path, client: int) -> object:
     [*_, last] = sorted((folder / "clients").glob(f"*/client-{client}/*.safetensors"))
     found, _ = tensors.read(last)
     return Client(**found)
+
+
+def test_a_late_answer_is_not_used_where_the_mean_gradient_has_moved_on(tmp_path: Path) -> None:
+    with pytest.raises(feddc.ConfigError, match="late=use needs a method that sends only the model: feddc also sends"):
+        coordinator(feddc.FedDC(), tmp_path, late="use")
 
 
 def test_a_round_needs_min_answers(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def introduced(change: dict[str, Any]) -> Callable[[int, Message], Message]:
         ({"samples": 0}, "client 1 says that it has 0 samples"),
         ({"samples": SECRET}, "client 1 says that it has None samples"),
         ({"parameters": 5}, "the model of client 1 has 5 parameters, the server's 83"),
-        ({"client": 17}, "it says that it is client 17, but clients are numbered 0 to 4"),
+        ({"client": 10**6}, "it says that it is client 1000000, but numbers go up to 99999"),
         ({"client": SECRET}, "it does not say which client it is"),
         ({"classes": ["x" * 101]}, "client 1 has class names that cannot be used"),
     ],
@@ -177,12 +177,3 @@ def test_a_simulation_that_meets_a_real_site_ends(tmp_path: Path) -> None:
     with pytest.raises(feddc.RunError, match=r"was to be a simulation .* nothing was trained"):
         list(run.run())
     assert len(list(coordinator(feddc.FedDC(), tmp_path, simulation=True, rounds=1).run())) == 1
-
-
-def test_a_changed_sample_count_is_noticed(tmp_path: Path, said: Callable[[], str]) -> None:
-    list(coordinator(feddc.FedDC(), tmp_path, rounds=1, **EVERYONE).run())
-    run = coordinator(feddc.FedDC(), tmp_path, rounds=2, **EVERYONE)
-    grid_of(run).tamper = introduced({"samples": 14})
-    [record] = run.run()
-    assert record.participants == (0, 2, 3, 4)
-    assert "client 1 has 14 samples, and began this experiment with 13" in said()

@@ -86,3 +86,13 @@ def test_the_key_changes_with_what_changes_the_result_only() -> None:
 
     assert key(workers=3, executor="workers", target=0.9) == cell.key
     assert len({cell.key, key(seed=1), key(lr=0.2), key(rounds=5), key(method="feddc:alpha=0.2")}) == 5
+
+
+def test_the_authors_forms_are_used_where_clients_have_different_sizes() -> None:
+    """With equal sizes they are the defaults, and stored results keep their names."""
+    texts = {(cell.row, cell.column): cell.config.method for cell in STUDIES["accuracy"]()}
+    assert texts["feddc", "unbalanced"].startswith("feddc:steps=nominal")
+    assert texts["scaffold", "unbalanced"].startswith("scaffold:form=feddc")
+    for column in ("iid", "d1", "d2"):
+        assert "nominal" not in texts["feddc", column]
+        assert texts["scaffold", column] == "scaffold"

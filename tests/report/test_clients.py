@@ -8,6 +8,7 @@ from typing import Any
 
 from feddc.report.about import facts, parameters
 from feddc.report.clients import site_table, strips
+from feddc.report.export import export_csv
 from feddc.report.lines import Setting, arrange
 from feddc.report.page import body
 from feddc.report.runs import collect
@@ -36,6 +37,8 @@ def test_clients_that_hold_samples_out(tmp_path: Path) -> None:
     shown = dict(zip([column.key for column in table.columns], table.rows[0][1], strict=True))
     assert (shown["clients_mean"].text, shown["clients_worst"].text) == ("70.00", "50.00")
     assert 'id="tab-clients"' in body([setting])
+    list(export_csv([setting], tmp_path / "csv"))
+    assert (tmp_path / "csv" / "clients.csv").read_text().splitlines()[:2] == ["method,client,score", "FedDC,0,90.0"]
 
 
 def test_sites_of_a_real_federation(tmp_path: Path) -> None:

@@ -7,7 +7,15 @@ from pathlib import Path
 from feddc.report.columns import ratio, rounds_text
 from feddc.report.lines import Reach, Setting, arrange
 from feddc.report.runs import collect
-from feddc.report.tables import Table, ablation_table, compare_table, overview, rounds_table, score_table
+from feddc.report.tables import (
+    Table,
+    ablation_table,
+    compare_table,
+    difference_table,
+    overview,
+    rounds_table,
+    score_table,
+)
 from tests.report.runs import reaching, write_run, write_seeds
 
 
@@ -109,6 +117,7 @@ def test_a_diverged_run_never_gets_there(tmp_path: Path) -> None:
     config.write_text(config.read_text().replace("rounds = 2", "rounds = 50"))
     assert texts(rounds_table(only(tmp_path), 0.9), "FedDC")["rounds"] == ">50"
     assert texts(score_table(only(tmp_path)), "FedDC")["seeds"] == "0, 1 diverged"
+    assert texts(score_table(only(tmp_path)), "FedDC")["best"] == "50.00 (1 diverged)"
 
 
 def test_ablation_and_overview(tmp_path: Path) -> None:
@@ -124,3 +133,15 @@ def test_ablation_and_overview(tmp_path: Path) -> None:
     assert [column.heading for column in best.columns] == ["dirichlet:0.6", "iid"]
     assert [entry.text for entry in dict(best.rows)["FedDC penalty=false"]] == ["65.00", "65.00"]
     assert [entry.text for entry in dict(rounds.rows)["FedDC"]] == [">2", ">2"]
+
+
+def test_differences_have_intervals(tmp_path: Path) -> None:
+    write_seeds(tmp_path, "fedavg", [reaching(n, 30) for n in (14, 15, 16)])
+    write_seeds(tmp_path, "feddc", [reaching(n, 30) for n in (7, 8, 10)])
+    table = difference_table(only(tmp_path))
+    assert table is not None
+    found = texts(table, "FedDC")
+    assert found["rounds-difference"] == "−6.7 (−9.2 to −4.2), p = 0.0074"  # and −6, −7, −7 vary by less than a round
+    assert found["best-difference"] == "+0.00, no interval"
+    assert bold(table) == {("FedDC", "rounds-difference")}
+    assert difference_table(only(write_run(tmp_path / "x" / "a").parent)) is None

@@ -28,7 +28,7 @@ def federation(y: Any, task: Any) -> feddc.Federation:
     [
         (NUMBERS, feddc.Classification(), "labels must be whole numbers.*use task=feddc.Regression()"),
         (np.eye(8)[:, :2].astype(int), feddc.Classification(), "a class per sample.*use task=feddc.MultiLabel()"),
-        (["cat"] * 8, feddc.Classification(), "labels are texts such as 'cat': give numbers .numpy.unique"),
+        (["cat"] * 8, feddc.Classification(), "labels must be numeric .* not texts such as 'cat': numpy.unique"),
         (np.where(NUMBERS > 0, np.nan, 1), feddc.Regression(), "target of sample . is NaN or Inf"),
         (NUMBERS.astype(complex), feddc.Regression(), "targets must be real numbers"),
         (CLASSES + 1, feddc.MultiLabel(), "must be 0 or 1 for every label"),

@@ -58,6 +58,10 @@ class FedDC:
         check(self.steps in ("own", "nominal"), f"steps must be 'own' or 'nominal', not {self.steps!r}")
 
     @property
+    def over_all(self) -> dict[str, bool]:  # Σ h_i / N and Σ ω_i g_i / N
+        return {"drift": False, "variate": True} if self.form == "code" else {}
+
+    @property
     def sends_update(self) -> bool:
         """Whether what travels up is Δ_i and nothing else, so that it can be compressed."""
         return self.form == "code"

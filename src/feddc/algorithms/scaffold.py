@@ -63,6 +63,10 @@ class Scaffold:
     def fixed_steps(self) -> bool:
         return self.form == "feddc"
 
+    @property
+    def over_all(self) -> dict[str, bool]:
+        return {"variate": self.form == "feddc"}
+
     def init_server(self, model: Vector) -> Server:
         return Server(model, torch.zeros_like(model), self.server.init(model))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import click
@@ -22,23 +23,92 @@ def new(folder: Path) -> None:
     click.echo(
         f"wrote {folder}/: your data and model go into {folder / name / 'task.py'}, settings into pyproject.toml"
     )
-    click.echo(f"try it in simulation: flwr run {folder} --federation-config num-supernodes=3 --stream")
+    click.echo(f"try it on this machine: feddc flower up {folder} --sites 3")
     click.echo("on machines of their own: docs/federation.md")
 
 
-@flower.command(context_settings={"ignore_unknown_options": True}, options_metavar="")
-@click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[OPTION OF flower-supernode]...")
-def node(options: tuple[str, ...]) -> None:
-    """Start a client: Flower's SuperNode, with faster rounds.
+@flower.command()
+@click.argument("app", metavar="[DIR]", required=False, type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("--sites", default=3, show_default=True, help="Number of sites.")
+@click.option(
+    "--folder",
+    default="federation",
+    show_default=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where logs, the database and results go.",
+)
+@click.option("--run-config", default="", metavar="TEXT", help="Settings of the run, such as 'rounds=5 lr=0.05'.")
+@click.option(
+    "--node-config",
+    multiple=True,
+    metavar="TEXT",
+    help="Settings of a site, such as 'data=\"a.csv\"': once for every site.",
+)
+def up(app: Path | None, sites: int, folder: Path, run_config: str, node_config: tuple[str, ...]) -> None:
+    """Start a whole federation on this machine: a SuperLink and its sites, each a process of its own.
 
-    All options are those of `flower-supernode`, for example:
+    With the app in DIR it is run, and everything ends when it has: exit code 0 if the run was completed. Without, the
+    federation stays until Ctrl-C, and `flwr run` submits apps to it.
+    """
+    import signal
+    import sys
+    import time
+
+    from ..flower.local import CONNECTION, LocalFederation
+    from ..flower.versions import check_flower
+
+    check_flower()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all ends with it
+    with LocalFederation(folder, sites, node_config) as federation:
+        click.echo(f"a federation of {sites} sites; its logs are in {folder}/")
+        if app is not None:
+            code = federation.run(app, run_config)
+            click.echo(f"results: feddc report {federation.home / 'feddc'}" if code == 0 else f"failed: see {folder}/")
+            raise SystemExit(code)
+        click.echo(f"export FLWR_HOME={federation.home.resolve()}\nflwr run DIR {CONNECTION} --stream")
+        while True:
+            federation.check()
+            time.sleep(1.0)
+
+
+@flower.command()
+@click.argument("address", metavar="HOST:PORT")
+@click.option("--root-certificates", type=click.Path(path_type=Path, dir_okay=False), help="The CA's certificate.")
+def health(address: str, root_certificates: Path | None) -> None:
+    """Ask a SuperLink whether it is well; exit code 0 if it is."""
+    from ..flower.health import check_superlink
+
+    check_superlink(address, root_certificates)
+    click.echo("healthy")
+
+
+@flower.command("hash")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False))
+def hash_(folder: Path) -> None:
+    """Print the hash of the app in DIR, for `feddc flower node --app-hash`."""
+    from ..flower.client.pins import app_hash
+
+    click.echo(app_hash(folder))
+
+
+@flower.command(context_settings={"ignore_unknown_options": True}, options_metavar="")
+@click.option("--app-hash", metavar="HASH", help="Run the app with this hash and no other (see `feddc flower hash`).")
+@click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[OPTION OF flower-supernode]...")
+def node(options: tuple[str, ...], app_hash: str | None) -> None:
+    """Start a client: Flower's SuperNode, with faster rounds and, with --app-hash, one app only.
+
+    All other options are those of `flower-supernode`, for example:
 
     \b
       feddc flower node --superlink 127.0.0.1:8000 --node-config 'partition-id=0' --insecure
 
-    This becomes the SuperNode, and keeps a process beside it that has imported Flower already: a SuperNode alone
-    imports it again for every message. It ends as the SuperNode does, with the same exit code.
+    A process beside it has imported Flower already: a SuperNode alone imports it again for every message. A SuperNode
+    with a key is started again until the SuperLink lets it in (at most --max-retries times, if that is given). It ends
+    as the SuperNode does, with the same exit code.
     """
-    from ..flower.client.node import become_supernode
+    from ..flower.client.node import run_supernode
+    from ..flower.versions import check_flower
 
-    become_supernode([*options])
+    if shutil.which("flower-supernode") is not None:
+        check_flower()
+    raise SystemExit(run_supernode([*options], app_hash))

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 import click
 from click.core import ParameterSource
 
-from ..errors import check
+from ..errors import ConfigError, check
 from ..specs import options as options_of
 from ..study.config import DATA_DEFAULTS, FIELDS, SHORTHANDS, TYPES, Config, read_toml, resolve
 from .data import data_dir_option
@@ -113,6 +113,14 @@ def configurations(values: Mapping[str, Any], methods: list[str]) -> list[Config
     for i, config in enumerate(configs):
         check(config.method not in [c.method for c in configs[:i]], f"method '{config.method}' is listed twice")
     return configs
+
+
+def whole_numbers(name: str, text: str) -> list[int]:
+    """Numbers with commas between."""
+    try:
+        return [int(each) for each in text.split(",")]
+    except ValueError:
+        raise ConfigError(f"{name} must be whole numbers with commas between, not '{text}'") from None
 
 
 def _flag(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,19 @@ from typing import Any
 import click
 
 from ..errors import ConfigError
-from .options import Show, configurations, experiment_options, gather, jobs_option, output_options, typed
+from .options import (
+    Show,
+    configurations,
+    experiment_options,
+    gather,
+    jobs_option,
+    output_options,
+    typed,
+    whole_numbers,
+)
+
+USUAL = ("fedavg", "fedprox", "scaffold", "feddyn", "feddc", "fedadam", "fedyogi", "fedadagrad")
+"""What is compared if no methods are named: those that the FedDC paper compares."""
 
 
 @click.command()
@@ -42,13 +55,15 @@ def run(
 @click.option(
     "--methods",
     metavar="A,B,…",
-    help="methods to compare, with options: fedavg,feddc:alpha=0.1  [default: all]",
+    help="methods to compare, with options: fedavg,feddc:alpha=0.1; or all  [default: the eight of the FedDC paper]",
 )
+@click.option("--seeds", metavar="A,B,…", help="seeds to repeat each method with  [default: --seed]")
 @experiment_options(without="method")
 @jobs_option
 @output_options
 def compare(
     methods: str | None,
+    seeds: str | None,
     jobs: int,
     out: Path | None,
     config: Path | None,
@@ -60,19 +75,22 @@ def compare(
 ) -> None:
     """Train several methods on the same federation, from the same model, with the same cohorts.
 
-    Without options: all methods on scikit-learn's digits, 20 clients, Dirichlet 0.1, 30 % participation.
+    Without options: eight methods on scikit-learn's digits, 20 clients, Dirichlet 0.1, 30 % participation.
     """
-    from ..algorithms import METHODS
-
     values = gather({**given, "methods": methods}, config, also=("methods",))
     values.pop("method", None)
-    configs = configurations(values, _names(values.pop("methods", list(METHODS))))
+    configs = configurations(values, _names(values.pop("methods", list(USUAL))))
 
     from ..study.cells import Cell, labels
     from ..study.study import Study
     from .perform import perform
 
-    cells = tuple(Cell("", label, "", each) for label, each in zip(labels(configs), configs, strict=True))
+    repeated = [configs[0].seed] if seeds is None else whole_numbers("seeds", seeds)
+    cells = tuple(
+        Cell("", label if len(repeated) == 1 else f"{label}-s{seed}", "", replace(each, seed=seed))
+        for seed in repeated
+        for label, each in zip(labels(configs), configs, strict=True)
+    )
     study = Study("compare", cells, out or _default_out("compare"), typed(), stem="compare")
     perform(study, data_dir, Show(quiet, as_json, tensorboard), fresh=True, jobs=jobs)
 

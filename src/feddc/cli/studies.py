@@ -12,7 +12,17 @@ import click
 
 from ..errors import ConfigError, check
 from .data import data_dir_option
-from .options import Command, Show, configurations, experiment_options, gather, jobs_option, output_options, typed
+from .options import (
+    Command,
+    Show,
+    configurations,
+    experiment_options,
+    gather,
+    jobs_option,
+    output_options,
+    typed,
+    whole_numbers,
+)
 
 if TYPE_CHECKING:
     from ..study.cells import Cell
@@ -59,7 +69,7 @@ def reproduce(
 
     Without a STUDY it lists them. A finished cell is never run again, so the command can be stopped and repeated.
     """
-    from ..paper.studies import STUDIES, Selection, select
+    from ..paper.studies import STUDIES, TABLES, Selection, select
 
     if study is None:
         for name, cells in STUDIES.items():
@@ -67,7 +77,7 @@ def reproduce(
         return
     check(not stored or report is not None, "--stored needs --report, the folder with the results")
     chosen = {key: value.split(",") if value else None for key, value in narrow.items()}
-    selected = select(study, Selection(**chosen, seeds=_seeds(seeds), rounds=rounds))
+    selected = select(study, Selection(**chosen, seeds=whole_numbers("seeds", seeds), rounds=rounds))
     if weights is not None:
         check(study == "tiny-imagenet", "--weights goes with the study tiny-imagenet")
         selected = [_with(each, model=f"resnet18:weights={weights}") for each in selected]
@@ -86,6 +96,8 @@ def reproduce(
     command = typed("out", "quiet", "data_dir", "workers", "jobs", "stored")
     found = Study("study", tuple(selected), out, command, stem, None if report is None else str(report))
     perform_study(found, data_dir, Show(quiet), only_stored=stored, jobs=jobs)
+    if study in TABLES and not quiet:
+        click.echo(TABLES[study](found))
 
 
 @click.command()
@@ -132,13 +144,6 @@ def sweep(
 
 def _with(cell: Cell, **changes: Any) -> Cell:
     return replace(cell, config=replace(cell.config, **changes))
-
-
-def _seeds(text: str) -> list[int]:
-    try:
-        return [int(each) for each in text.split(",")]
-    except ValueError:
-        raise ConfigError(f"seeds must be whole numbers with commas between, not '{text}'") from None
 
 
 def _axis(text: str) -> tuple[str, list[str]]:

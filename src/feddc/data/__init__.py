@@ -10,6 +10,7 @@ from ..errors import check
 from .embedded import digits, synthetic
 from .federation import Federation
 from .images import cifar10, cifar100, emnist_l, fashion_mnist, mnist, tiny_imagenet
+from .natural import heart_disease, mnist_writers, shakespeare
 from .own import csv, from_csv, from_image_folder, images
 from .partition import SPLITS
 from .request import Request
@@ -23,6 +24,9 @@ DATA: specs.Table = {
     "cifar10": cifar10,
     "cifar100": cifar100,
     "tiny-imagenet": tiny_imagenet,
+    "heart-disease": heart_disease,
+    "mnist-writers": mnist_writers,
+    "shakespeare": shakespeare,
     "images": images,
     "csv": csv,
 }

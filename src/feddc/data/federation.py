@@ -11,10 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import DataError, check, check_number
-from ..tasks import Classification, Task, as_task
+from ..errors import DataError, check, check_count, check_number
+from ..tasks import Classification, NextToken, Segmentation, Task, as_task
 from .inputs import Inputs, cut, each, shapes, take, tensors
+from .lazy import TARGET, Datasets, known_classes, same_twice
 from .partition import Indices, check_indices, split_indices, strata
+from .preparation import Preparation
+from .stored import Mapped, Pixels, as_floats
 
 Samples: TypeAlias = tuple[Inputs, Tensor]
 Augment: TypeAlias = Callable[[Any, np.random.Generator], Any]
@@ -59,6 +62,15 @@ class Block(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Lazy:
+    """Samples that are read when they are needed, and how many processes read ahead."""
+
+    train: Datasets
+    test: Datasets | None
+    readers: int
+
+
+@dataclass(frozen=True)
 class Federation:
     """Clients with their samples. Make one with ``from_arrays``, ``from_dataset`` or ``feddc.load``.
 
@@ -81,6 +93,12 @@ class Federation:
     """The rows that each client keeps for judging the model and never trains on; None without any."""
     validation: Tensor | None = None
     """The rows that are set aside for choosing hyper-parameters; None without any."""
+    pixels: Pixels | None = None
+    """What makes floats of the bytes in ``x``; None where they are taken as they are."""
+    preparation: Preparation | None = None
+    """What was done to the samples, so that it can be done to new ones; None where nothing is known."""
+    lazy: Lazy | None = None
+    """Where samples are read while training; ``x`` and ``y`` are then empty."""
     origin: tuple[str, str | None] | None = None
     """The name and the split that ``feddc.load`` made it from, by which reports compare it with others."""
 
@@ -136,10 +154,56 @@ class Federation:
         return whole._holding([_index_array(i, given) for i, given in enumerate(holdout)]).hold_out(0, validation)
 
     @classmethod
-    def from_dataset(cls, dataset: Any, *, test: Any = None, **options: Any) -> Federation:
-        """A federation from map-style torch Datasets of (sample, label); options as for ``from_arrays``."""
-        held_out = None if test is None else _materialise(test)
-        return cls.from_arrays(*_materialise(dataset), test=held_out, **options)
+    def from_dataset(cls, dataset: Any, *, test: Any = None, target: str = TARGET, **options: Any) -> Federation:
+        """A federation from one map-style dataset of (sample, target), read once into memory.
+
+        Options as for ``from_arrays``. A dataset with random transforms is refused, since reading it once would freeze
+        them: ``from_datasets`` reads while training, and ``augment=`` changes batches of samples in memory.
+        """
+        held_out = None if test is None else _materialise(test, target, "test")
+        return cls.from_arrays(*_materialise(dataset, target, "training"), test=held_out, **options)
+
+    @classmethod
+    def from_datasets(
+        cls,
+        datasets: Sequence[Any],
+        *,
+        test: Any = None,
+        task: Task = Classification(),
+        classes: int | None = None,
+        target: str = TARGET,
+        holdout: float = 0.0,
+        validation: float = 0.0,
+        augment: Augment | None = None,
+        readers: int = 0,
+        seed: int = 0,
+        name: str = "datasets",
+    ) -> Federation:
+        """A federation of map-style datasets, one for each client, read while it trains and never kept.
+
+        A dataset gives (sample, target) pairs, or dicts in which ``target`` names the target, as Hugging Face's do.
+        Random transforms are drawn anew in every epoch, by the simulation's seed. ``readers`` processes of each process
+        that trains read batches ahead. ``test`` is a dataset too. ``classes`` is needed where the datasets do not say.
+        """
+        task = as_task(task)
+        check_count("readers", readers, 0)
+        if hasattr(datasets, "__next__") or not isinstance(datasets, Sequence) or not len(datasets):
+            raise DataError(f"datasets must be a list with a dataset for each client, not a {type(datasets).__name__}")
+        train = Datasets.of(datasets, task, "training", target)
+        tested = None if test is None else Datasets.of([test], task, "test", target)
+        x, y = train.read(range(min(2, len(train))), (0,))
+        if classes is None:
+            said = [known_classes(each, target) for each in datasets]
+            classes = max(said, default=None) if None not in said else None  # type: ignore[type-var]
+        if classes is None:
+            if isinstance(task, Classification | NextToken | Segmentation):
+                raise DataError("the datasets do not say how many classes there are: give classes=")
+            classes = task.outputs(y)
+        sizes = np.array(train.sizes, dtype=np.int64)
+        empty = each(lambda part: part[:0], x), y[:0]
+        rows = Clients(np.arange(len(train)), sizes)
+        whole = cls(*empty, rows, None, classes, name, augment, task, lazy=Lazy(train, tested, readers))
+        return whole.hold_out(holdout, validation, seed=seed)
 
     def __len__(self) -> int:
         """The number of clients."""
@@ -185,6 +249,7 @@ class Federation:
 
     def with_task(self, task: Task) -> Federation:
         """The same samples, with something else to be learned; DataError if the targets do not fit it."""
+        check(self.lazy is None, "datasets that are read while training have their task: give it to from_datasets")
         y = as_task(task).targets(self.y, "training")
         test = None if self.test is None else (self.test[0], task.targets(self.test[1], "test"))
         outputs = max(self.classes if y.dtype == self.y.dtype else 0, task.outputs(y))
@@ -205,25 +270,42 @@ class Federation:
     def client_samples(self, client: int) -> Samples:
         """The samples of one client, as contiguous tensors."""
         rows = self.clients[client]
-        return take(self.x, rows), self.y.index_select(0, rows)
+        if self.lazy is not None:
+            return self.lazy.train.read(rows, (0, client))
+        return self.inputs(take(self.x, rows)), self.y.index_select(0, rows)
+
+    def inputs(self, x: Inputs) -> Inputs:
+        """Stored samples as a model takes them: bytes as floats."""
+        if self.pixels is None:
+            return each(as_floats, x)
+        return each(lambda part: self.pixels(part) if part.dtype == torch.uint8 else part, x)  # type: ignore[misc]
 
     @property
     def test_samples(self) -> int:
         """How many samples there are to test on."""
+        if self.lazy is not None:
+            return 0 if self.lazy.test is None else len(self.lazy.test)
         return 0 if self.test is None else len(self.test[1])
 
     def first(self, count: int) -> Samples:
         """The first few training samples, whoever holds them: what a model is tried on."""
-        return cut(self.x, slice(count)), self.y[:count]
+        if self.lazy is not None:
+            return self.lazy.train.read(range(min(count, len(self.lazy.train))), (0,))
+        return self.inputs(cut(self.x, slice(count))), self.y[:count]
 
     def block(self, block: Block) -> Samples:
         """Some samples to evaluate on."""
         part = slice(block.start, block.stop)
+        if self.lazy is not None and block.of == "test":
+            assert self.lazy.test is not None
+            return self.lazy.test.read(range(block.start, block.stop), (1, block.start))
         if block.of == "test":
             assert self.test is not None
-            return cut(self.test[0], part), self.test[1][part]
+            return self.inputs(cut(self.test[0], part)), self.test[1][part]
         rows = self.validation if block.of == "validation" else (self.held or ())[block.client]
         assert rows is not None
+        if self.lazy is not None:
+            return self.lazy.train.read(rows[part], (2, block.start))
         rows = rows[part].to(self.y.device)
         return take(self.x, rows), self.y.index_select(0, rows)
 
@@ -246,13 +328,15 @@ class Federation:
     def label_counts_of(self, client: int) -> Indices:
         """One client's row of ``label_counts``."""
         rows = self.clients[client]
-        if self.y.ndim != 1 or self.y.is_floating_point():
+        if self.lazy is not None or self.y.ndim != 1 or self.y.is_floating_point():
             return np.array([len(rows)])
         return np.bincount(self.y[rows].numpy(), minlength=self.classes)
 
     def named_tensors(self) -> dict[str, Tensor]:
         """All that is large in a federation, by name, so that processes can share it; ``filled`` is the inverse."""
-        parts = {f"x.{i}": part for i, part in enumerate(tensors(self.x))} | {"y": self.y}
+        parts = {"y": self.y}
+        if not isinstance(self.x, Mapped):  # every process reads its file itself
+            parts |= {f"x.{i}": part for i, part in enumerate(tensors(self.x))}
         rows = self.clients.rows if isinstance(self.clients, Clients) else torch.cat(list(self.clients))
         parts |= {"clients": rows, "sizes": torch.from_numpy(self.sizes)}
         if self.test is not None:
@@ -263,8 +347,10 @@ class Federation:
 
     def bare(self) -> Federation:
         """The federation without its samples."""
-        x = each(lambda part: part[:0].clone(), self.x)
-        test = None if self.test is None else (x, self.test[1][:0].clone())
+        x = self.x if isinstance(self.x, Mapped) else each(lambda part: part[:0].clone(), self.x)
+        test = None
+        if self.test is not None:
+            test = (each(lambda part: part[:0].clone(), self.test[0]), self.test[1][:0].clone())
         none = torch.empty(0, dtype=torch.int64)
         held, validation = None if self.held is None else (), None if self.validation is None else none
         return replace(self, x=x, y=self.y[:0].clone(), clients=(), test=test, held=held, validation=validation)
@@ -272,15 +358,17 @@ class Federation:
     def filled(self, parts: Mapping[str, Tensor]) -> Federation:
         """A bare federation with the samples that ``named_tensors`` gave."""
 
-        def inputs(prefix: str) -> Inputs:
+        def inputs(prefix: str, like: Inputs) -> Inputs:
             numbers = itertools.count()
-            return each(lambda _: parts[f"{prefix}{next(numbers)}"], self.x)
+            return each(lambda part: part if isinstance(part, Mapped) else parts[f"{prefix}{next(numbers)}"], like)
 
         clients = Clients(parts["clients"].numpy(), parts["sizes"].numpy())
-        test = None if self.test is None else (inputs("test.x."), parts["test.y"])
+        test = None if self.test is None else (inputs("test.x.", self.test[0]), parts["test.y"])
         held = None if self.held is None else Clients(parts["held"].numpy(), parts["held.sizes"].numpy())
         validation = None if self.validation is None else parts["validation"]
-        return replace(self, x=inputs("x."), y=parts["y"], clients=clients, test=test, held=held, validation=validation)
+        return replace(
+            self, x=inputs("x.", self.x), y=parts["y"], clients=clients, test=test, held=held, validation=validation
+        )
 
 
 def _together(rows: Sequence[Indices]) -> Clients:
@@ -323,10 +411,14 @@ def _samples(x: Any, y: Any, what: str, task: Task) -> Samples:
 
 
 def _tensor(values: Any, what: str, part: str = "data") -> Tensor:
+    if isinstance(values, np.memmap) and part == "data" and what == "training":
+        return Mapped(values, what)  # type: ignore[return-value]
     first: Any = np.asarray(values).flat[:1] if isinstance(values, np.ndarray | list | tuple) else []
     if len(first) and isinstance(first[0], str):
-        how = "numpy.unique(y, return_inverse=True)[1] gives class numbers"
-        raise DataError(f"{what} {part} are texts such as '{first[0]}': give numbers ({how})")
+        how = ": numpy.unique(y, return_inverse=True)[1] gives class numbers" if part == "labels" else ""
+        raise DataError(f"{what} {part} must be numeric arrays or tensors, not texts such as '{first[0]}'{how}")
+    if isinstance(values, np.ndarray) and not values.flags.writeable:
+        values = values.copy()  # torch wants to be able to write
     try:
         return torch.as_tensor(values).detach().cpu()
     except (TypeError, ValueError, RuntimeError) as error:
@@ -334,12 +426,12 @@ def _tensor(values: Any, what: str, part: str = "data") -> Tensor:
 
 
 def _numbers(features: Tensor, what: str) -> Tensor:
+    if isinstance(features, Mapped):
+        return features
     if features.is_floating_point():
         if not torch.isfinite(torch.stack(torch.aminmax(features))).all():  # without a mask of the data's size
             where = int((~torch.isfinite(features.reshape(len(features), -1))).any(dim=1).nonzero()[0])
             raise DataError(f"{what} data has NaN or Inf in sample {where}")
-        features = features.to(torch.float32)
-    elif features.dtype == torch.uint8:
         features = features.to(torch.float32)
     return features.contiguous()
 
@@ -372,14 +464,12 @@ def _index_array(client: int, indices: Any) -> Indices:
     return array.astype(np.int64)
 
 
-def _materialise(dataset: Any) -> Samples:
+def _materialise(dataset: Any, target: str, what: str) -> Samples:
     """Read a map-style dataset once, so that training needs no per-sample Python."""
-    if not len(dataset):
-        raise DataError("the dataset is empty")
-    pairs = [dataset[i] for i in range(len(dataset))]
-    try:
-        x = torch.stack([torch.as_tensor(np.asarray(sample)) for sample, _ in pairs])
-        y = torch.tensor([label for _, label in pairs])
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise DataError(f"a dataset must give (sample, label) pairs of equal shape: {error}") from None
-    return x, y
+    source = Datasets.of([dataset], Task(), what, target)
+    if not same_twice(dataset, target):
+        raise DataError(
+            f"the {what} dataset gives other values when it is read again: reading it once would freeze its random "
+            "transforms; use Federation.from_datasets, which reads while it trains, or augment="
+        )
+    return source.read(range(len(source)), (0,))

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-from torch import Tensor
 
 from ..errors import DataError
 from .augment import flip_and_crop
@@ -18,6 +17,7 @@ from .fetch.folder import data_folder
 from .fetch.present import require
 from .formats.idx import Arrays
 from .request import Request
+from .stored import Pixels
 
 
 def mnist(request: Request, sample: bool = False) -> Federation:
@@ -68,24 +68,19 @@ def _federation(name: str, request: Request, sample: bool) -> Federation:
             f"{found.folder} holds {counts[0]} training and {counts[1]} test images of {name}, not {wanted[0]} and "
             f"{wanted[1]}: fetch it again, or write {name}:sample=true to use what is there"
         )
-    x, test_x = standardise(data, arrays)
     federation = request.federation(
-        x,
+        arrays.x,
         torch.from_numpy(arrays.y),
-        test=(test_x, torch.from_numpy(arrays.test_y)),
+        test=(arrays.test_x, torch.from_numpy(arrays.test_y)),
         name=name if counts == wanted else f"{name} (sample)",
         classes=data.classes,
     )
-    return replace(federation, augment=flip_and_crop) if data.augment else federation
+    return replace(federation, pixels=pixels_of(data, arrays), augment=flip_and_crop if data.augment else None)
 
 
-def standardise(data: DataSet, arrays: Arrays) -> tuple[Tensor, Tensor]:
-    """Training and test images as floats with the catalogue's mean and deviation, or the training images' own."""
-    x, test_x = (torch.tensor(each, dtype=torch.float32).div_(255) for each in (arrays.x, arrays.test_x))
-    if data.mean is None or data.std is None:
-        mean, std = x.mean(), x.std(correction=0)
-    else:
-        mean, std = (torch.tensor(each).view(1, -1, 1, 1) for each in (data.mean, data.std))
-    for each in (x, test_x):
-        each.sub_(mean).div_(std)  # in place, for the sake of memory
-    return x, test_x
+def pixels_of(data: DataSet, arrays: Arrays) -> Pixels:
+    """The catalogue's mean and deviation, or the training images' own."""
+    if data.mean is not None and data.std is not None:
+        return Pixels(data.mean, data.std)
+    x = torch.tensor(arrays.x, dtype=torch.float32).div_(255)
+    return Pixels((float(x.mean()),), (float(x.std(correction=0)),))

@@ -19,7 +19,9 @@ def each(function: Callable[[Tensor], Any], x: Inputs) -> Any:
     """``function`` of every tensor, in the same shape."""
     if isinstance(x, Tensor):
         return function(x)
-    return tuple(map(function, x)) if isinstance(x, tuple) else {name: function(part) for name, part in x.items()}
+    if isinstance(x, tuple):
+        return tuple(map(function, x))
+    return {name: function(part) for name, part in x.items()} if isinstance(x, Mapping) else function(x)
 
 
 def tensors(x: Inputs) -> list[Tensor]:

@@ -5,18 +5,21 @@ docs/own-data.md shows the layouts. Both keep a part for the test unless a test 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from ..errors import DataError, check, check_count, check_number
+from ..tasks import Classification, Regression, Task
 from .federation import Federation
 from .formats.files import explained
 from .formats.pictures import decode_all, picture_size
 from .formats.tabular import Rows, read_rows
 from .partition import Indices
+from .preparation import Preparation
 from .request import Request
 
 TEST = "test"
@@ -50,14 +53,15 @@ def from_csv(
     clients: int = 20,
     split: str | None = None,
     seed: int = 0,
+    task: Literal["classification", "regression"] = "classification",
 ) -> Federation:
     """A federation from a folder with one CSV file a client, or from one CSV file to be split among ``clients``.
 
-    The column ``label`` holds class numbers from 0, all other columns are numeric features, which are standardised by
-    their training mean and deviation. A file test.csv in the folder is the test set; without it, the share ``holdout``
-    of every client's rows is.
+    The column ``label`` holds class numbers from 0, or with ``task="regression"`` the numbers to predict. All other
+    columns are numeric features, which are standardised by their training mean and deviation. A file test.csv in the
+    folder is the test set; without it, the share ``holdout`` of every client's rows is.
     """
-    return csv(Request(clients, split, seed), str(path), label, classes, holdout)
+    return csv(Request(clients, split, seed), str(path), label, classes, holdout, task)
 
 
 def images(
@@ -79,15 +83,23 @@ def images(
             held = [file for found in test.values() for file in found]
             held_out = (_pictures(held, files[0], size, grey), _labels([test], names, root / TEST))
     owners = np.repeat(np.arange(len(parts)), [sum(map(len, part.values())) for part in parts.values()])
-    return _federation(request, root, x, y, owners, held_out, len(names), holdout)
+    wanted = (size, size) if size else picture_size(files[0])
+    about = Preparation((), (), classes=tuple(names), size=wanted, grey=grey)
+    return _federation(request, root, x, y, owners, held_out, len(names), holdout, about)
 
 
 def csv(
-    request: Request, path: str, label: str = "label", classes: int | None = None, holdout: float = 0.2
+    request: Request,
+    path: str,
+    label: str = "label",
+    classes: int | None = None,
+    holdout: float = 0.2,
+    task: Literal["classification", "regression"] = "classification",
 ) -> Federation:
     """Your own tables: a CSV file a client, or one and a split (csv:path=FOLDER); see docs/own-data.md."""
     if classes is not None:
         check_count("classes", classes, 2)
+    numeric = task == "regression"
     root = Path(path)
     with explained(root):
         files = [root] if root.is_file() else sorted(root.glob("*.csv"))
@@ -96,13 +108,18 @@ def csv(
             raise DataError(f"{root} has no CSV files: it needs one for every client")
         tables: list[Rows] = []
         for file in train:
-            tables.append(read_rows(file, label, classes, tables[0].columns if tables else None))
-        test = read_rows(root / f"{TEST}.csv", label, classes, tables[0].columns) if len(files) > len(train) else None
+            header = tables[0].columns if tables else None
+            tables.append(read_rows(file, label, classes, header, numeric=numeric))
+        given = len(files) > len(train)
+        last = root / f"{TEST}.csv"
+        test = read_rows(last, label, classes, tables[0].columns, numeric=numeric) if given else None
     x, y = np.concatenate([each.x for each in tables]), np.concatenate([each.y for each in tables])
     owners = np.repeat(np.arange(len(tables)), [len(each.y) for each in tables])
     held_out = None if test is None else (test.x, test.y)
-    known = classes or int(max(y.max(), test.y.max() if test else 0)) + 1
-    return _federation(request, root, x, y, owners, held_out, known, holdout)
+    known = 1 if numeric else classes or int(max(y.max(), test.y.max() if test else 0)) + 1
+    columns = tuple(name for name in tables[0].columns if name != label)
+    learned: Task = Regression() if numeric else Classification()
+    return _federation(request, root, x, y, owners, held_out, known, holdout, Preparation((), (), columns), learned)
 
 
 def _parts(root: Path) -> dict[str, dict[str, list[Path]]]:
@@ -164,6 +181,8 @@ def _federation(
     test: tuple[Any, Indices] | None,
     classes: int,
     holdout: float,
+    about: Preparation,
+    task: Task = Classification(),
 ) -> Federation:
     check_number("holdout", holdout, 0, 0.9)
     if test is None and holdout > 0:
@@ -178,10 +197,13 @@ def _federation(
     std[std == 0] = 1.0
     held_out = None if test is None else ((torch.tensor(test[0], dtype=torch.float32) - mean) / std, test[1])
     features = (features - mean) / std
+    about = replace(about, mean=tuple(mean.flatten().tolist()), std=tuple(std.flatten().tolist()))
     if request.split is None and owners.max() > 0:  # the data comes with its clients
         rows = [np.flatnonzero(owners == i) for i in range(int(owners.max()) + 1)]
-        return Federation.from_arrays(features, y, clients=rows, test=held_out, classes=classes, name=root.name)
-    return request.federation(features, y, test=held_out, classes=classes, name=root.name)
+        options: Any = {"test": held_out, "classes": classes, "name": root.name, "task": task}
+        return replace(Federation.from_arrays(features, y, clients=rows, **options), preparation=about)
+    whole = request.federation(features, y, test=held_out, classes=classes, name=root.name, task=task)
+    return replace(whole, preparation=about)
 
 
 def _held_out(owners: Indices, share: float) -> np.ndarray[Any, np.dtype[np.bool_]]:

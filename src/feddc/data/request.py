@@ -22,8 +22,7 @@ class Request:
     seed: int = 0
     data_dir: str | Path | None = None
 
-    def federation(self, x: Any, y: Any, *, test: tuple[Any, Any] | None, name: str, classes: int) -> Federation:
-        """Samples that belong to nobody yet, divided among the clients."""
-        return Federation.from_arrays(
-            x, y, clients=self.clients, split=self.split or "iid", test=test, classes=classes, seed=self.seed, name=name
-        )
+    def federation(self, x: Any, y: Any, **options: Any) -> Federation:
+        """Samples that belong to nobody yet, divided among the clients; options as for ``Federation.from_arrays``."""
+        divided: Any = {"clients": self.clients, "split": self.split or "iid", "seed": self.seed}
+        return Federation.from_arrays(x, y, **divided, **options)

@@ -17,6 +17,8 @@ from torch import Tensor, nn
 
 from ..data import Federation
 from ..data.inputs import Inputs, ready, take, tensors
+from ..data.lazy import Batches as LazyBatches
+from ..data.stored import Mapped
 from ..errors import DataError, check
 from ..models import Buffers, FlatModel
 from ..options import LocalTraining
@@ -24,6 +26,10 @@ from ..types import Correction, Vector
 from .evaluation import evaluate, output_of
 from .gradient import AddGradient, LocalLoss, gradient_of
 from .keys import generator
+from .optimizers import local_optimizer
+
+LARGE = 2**24
+"""A client with more numbers than this has them made floats a batch at a time."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,17 @@ class Job:
     """The method's own local loss, where it has one; see ``LocalLoss``."""
     needs_reference: bool = False
     """Whether that loss looks at the global model's output."""
+
+    @property
+    def one_at_a_time(self) -> str | None:
+        """What keeps clients from being trained in rows, many at once; None if nothing is known to."""
+        if self.training.optimizer != "sgd" or self.training.nesterov:
+            return "a local optimiser other than SGD with momentum"
+        if self.federation.lazy is not None:
+            return "a federation whose samples are read while it trains"
+        if isinstance(self.federation.x, Mapped):
+            return "a federation whose samples are mapped from a file"
+        return None if self.local_loss is None else "a method with a local loss of its own"
 
     @cached_property
     def memory_format(self) -> torch.memory_format:
@@ -66,7 +83,8 @@ def steps_column(sizes: NDArray[np.int64], training: LocalTraining, module: nn.M
     known, place = np.unique(sizes, return_inverse=True)
     smallest = smallest_batch(module)
     steps = [
-        [fixed or training.epochs * len(_starts(int(samples), training.batch_size, smallest))] for samples in known
+        [fixed or training.steps or training.epochs * len(_starts(int(samples), training.batch_size, smallest))]
+        for samples in known
     ]
     return torch.tensor(steps, dtype=torch.get_default_dtype())[torch.from_numpy(place)]
 
@@ -142,14 +160,33 @@ def one_row(correction: Correction) -> Correction:
 
 def client_batches(job: Job, round: int, client: int, dtype: torch.dtype) -> Iterator[tuple[Inputs, Tensor]]:
     """The samples and targets of each step of a client in a round."""
-    x, y = job.federation.client_samples(client)
-    x = ready(x, dtype)
-    augment = augmentation(job, round, client)
-    for batch in plan(job, round, client):
-        sample = take(x, batch)
+    augment, federation = augmentation(job, round, client), job.federation
+    lazy = federation.lazy is not None
+    for sample, y in _read(job, round, client) if lazy else _taken(job, round, client, dtype):
         if augment is not None:
             sample = augment(sample)
-        yield ready(sample, dtype, job.memory_format), y.index_select(0, batch.to(y.device))
+        yield ready(sample, dtype, job.memory_format), y
+
+
+def _taken(job: Job, round: int, client: int, dtype: torch.dtype) -> Iterator[tuple[Inputs, Tensor]]:
+    """The batches of samples in memory: a client's are brought together once, as floats if that is not too much."""
+    federation, rows = job.federation, job.federation.clients[client]
+    x, y = take(federation.x, rows), federation.y.index_select(0, rows.to(federation.y.device))
+    if sum(part.numel() for part in tensors(x)) > LARGE:
+        return (
+            (federation.inputs(take(x, batch)), y.index_select(0, batch.to(y.device)))
+            for batch in plan(job, round, client)
+        )
+    x = ready(federation.inputs(x), dtype)
+    return ((take(x, batch), y.index_select(0, batch.to(y.device))) for batch in plan(job, round, client))
+
+
+def _read(job: Job, round: int, client: int) -> Iterator[tuple[Inputs, Tensor]]:
+    """The batches of samples that are read while training."""
+    lazy, rows = job.federation.lazy, job.federation.clients[client]
+    assert lazy is not None
+    batches = LazyBatches(lazy.train, [rows[batch] for batch in plan(job, round, client)], (job.seed, round, client))
+    return batches.read(lazy.readers)
 
 
 def augmentation(job: Job, round: int, client: int) -> Callable[[Inputs], Inputs] | None:
@@ -197,7 +234,7 @@ def batches(
     if samples < smallest:
         raise DataError("a client has one sample, and a model with BatchNorm needs at least two to train on")
     starts = _starts(samples, training.batch_size, smallest)
-    steps = training.epochs * len(starts) if steps is None else steps
+    steps = (training.steps or training.epochs * len(starts)) if steps is None else steps
     passes = math.ceil(steps / len(starts))
     orders = [np.arange(samples) if len(starts) == 1 else rng.permutation(samples) for _ in range(passes)]
     bounds = np.append((starts + samples * np.arange(passes)[:, None]).ravel(), passes * samples)
@@ -220,7 +257,7 @@ def local_sgd(
     lr: float,
     add_gradient: AddGradient,
 ) -> None:
-    """SGD on the corrected gradient, as ``Correction`` has it: combine, clip, add weight decay, step.
+    """Steps on the corrected gradient, as ``Correction`` has it: combine, clip, add weight decay, step.
 
     With ``training.sam`` the gradient is taken at θ + ρ ∇L(θ)/‖∇L(θ)‖, of the plain loss on the same batch.
     ``add_gradient(x, y)`` adds ∇L of a batch to ``model.grads``.
@@ -239,6 +276,7 @@ def local_sgd(
         linear = linear / scale
     one, row, here = params.new_ones(1), params.unsqueeze(0), params
     kept, velocity = (torch.zeros_like(params) if each else None for each in (training.sam, training.momentum))
+    optimizer = local_optimizer(training, params)
     for x, y in samples:
         if kept is not None:
             here = kept.copy_(params)
@@ -256,7 +294,9 @@ def local_sgd(
         if training.clip_norm is not None:
             # The same arithmetic as torch.nn.utils.clip_grad_norm_, folded into the step.
             share *= min(1.0, training.clip_norm / (scale * float(torch.linalg.vector_norm(grads)) + 1e-6))
-        if velocity is None:
+        if optimizer is not None:
+            optimizer.step(params, grads.mul_(share), params if ahead is None else params - ahead, decay, lr)
+        elif velocity is None:
             row.addr_(one, grads, beta=1 - lr * decay, alpha=-lr * share)  # in one pass over memory
             if ahead is not None:
                 params.add_(ahead, alpha=lr * decay)

@@ -50,13 +50,15 @@ def run_round(
     meter: DriftMeter | None = None,
     guard: Guard | None = None,
     compression: Compression | None = None,
+    members: int | None = None,
 ) -> RoundResult:
     """Run one round with this cohort; ``weights`` and ``steps`` are the columns of ω_i and K_i of all clients.
 
     A bad update stops the run, or with ``on_bad_update="reject"`` is left out: the round is then one of the others,
     and if there are none the server stays as it is. ``meter`` looks on. ``guard`` says what is used of the updates; it
     comes before state is kept, so that a client remembers what the server used. ``compression`` rounds what travels:
-    both sides work on with what arrived.
+    both sides work on with what arrived. ``members`` is how many clients there are in this round, where that is
+    not all.
     """
     sent, plan = algorithm.broadcast(server), vars(schedule)
     weigh_bytes = nbytes if compression is None else compression.nbytes
@@ -123,7 +125,7 @@ def run_round(
             number: float = len(accepted)
             if noisy and guard is not None:
                 number, means = guard.draws.size, guard.released(means, sums.size, everyone, schedule.round)
-            present = Cohort(participation=number / len(weights), size=round(number), sent=sent, **plan)
+            present = Cohort(participation=number / (members or len(weights)), size=round(number), sent=sent, **plan)
             server = algorithm.aggregate(server, means, present)
         if not torch.isfinite(server.model).all():
             raise DivergedError(method_name(algorithm), schedule.round)

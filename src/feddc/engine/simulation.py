@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from ..algorithms import Algorithm, evaluated, method_name
 from ..data import Federation
+from ..data.federation import sample_weights
 from ..data.inputs import ready, shapes
 from ..errors import ConfigError, DivergedError, RunError, check, check_count
 from ..models import FlatModel, module_with
@@ -24,7 +25,7 @@ from ..tasks import Task, score_of
 from ..trust.secure import Masked
 from ..types import Correction
 from .callbacks import Callback
-from .cohorts import Bernoulli, answering, make_cohorts
+from .cohorts import Bernoulli, Given, answering, make_cohorts
 from .compress import compression_of
 from .drift import DriftMeter
 from .evaluation import output_of
@@ -33,6 +34,8 @@ from .executors.choose import find_device
 from .guarding import guard_of, keyed, poisoned
 from .judging import Judged, check_judges, judge, personal_scores
 from .local import Job, Start, given_steps, own_loss, sharpened, steps_column
+from .membership import Arrivals
+from .optimizers import check_optimizer
 from .precision import check_precision
 from .records import Record
 from .rounds import nbytes, run_round
@@ -46,6 +49,7 @@ class Arguments(Keywords, total=False):
     rounds: Required[int]
     training: LocalTraining | None
     cohorts: Any
+    arrivals: Any
     steps: Any
     callbacks: Sequence[Callback]
     precision: Precision | None
@@ -59,9 +63,14 @@ def simulate(
 
     Who takes part: ``participation`` (each client with that probability), ``cohort_size`` (so many, at random), or
     ``cohorts`` (a rounds × clients mask); everyone by default. ``steps``, an array of the same shape, says how many
-    local steps each client takes in each round, instead of ``epochs`` passes over its data. ``model`` is the initial
-    module and is not changed. The global model is evaluated on the federation's test set every ``evaluate_every``
-    rounds and after the last. Arguments are checked at the call, before the first round.
+    local steps each client takes in each round, instead of ``epochs`` passes over its data.
+
+    ``arrivals``, another mask, says who is a member at all: who joins starts from zero and counts from then on; when
+    somebody leaves, what clients and server have learned of drift begins again. So a schedule that was seen in a real
+    federation can be replayed.
+
+    ``model`` is the initial module and is not changed. The global model is evaluated on the federation's test set every
+    ``evaluate_every`` rounds and after the last. Arguments are checked at the call, before the first round.
 
     ``executor`` is who trains the clients: "in-process", "workers" (as many processes as ``workers`` says, or one for
     each core), "vectorised" (many clients at once, on ``device``), "ray" (on the Ray cluster at ``ray_address``, or one
@@ -110,6 +119,7 @@ class Simulation:
         rounds: int,
         training: LocalTraining | None = None,
         cohorts: Any = None,
+        arrivals: Any = None,
         steps: Any = None,
         callbacks: Sequence[Callback] = (),
         precision: Precision | None = None,
@@ -133,6 +143,7 @@ class Simulation:
         check_fits(model, federation)
         self.score = score_of(federation.task)
         check_judges(federation, self.options)
+        check_optimizer(algorithm, training or LocalTraining())
         self.algorithm, self.federation, self.rounds = algorithm, federation, rounds
         self.training = training or LocalTraining()
         if precision is not None:
@@ -151,6 +162,9 @@ class Simulation:
             self.weights = torch.ones_like(self.weights)  # everyone counts the same, so that nobody needs more noise
         if self.guard is not None and self.guard.central and isinstance(self.cohorts, Bernoulli):
             self.cohorts = replace(self.cohorts, empty=True)
+        self.arrivals = None if arrivals is None else Arrivals(arrivals, rounds, federation.sizes)
+        alone = self.arrivals is None or self.guard is None
+        check(alone, "arrivals does not go together with robust, attack, privacy or secure")
         self.compression = compression_of(self.options, algorithm)
         self.server = algorithm.init_server(initial.params.clone())
         self.buffers = initial.buffers()
@@ -192,7 +206,7 @@ class Simulation:
         began = time.perf_counter()
         self._between_rounds = False
         self.round += 1
-        sampled = self.cohorts.draw(self.options.seed, self.round).tolist()
+        sampled = self._drawn() if self.arrivals is None else self._drawn_of_members(self.arrivals)
         cohort, dropped = answering(sampled, len(self.federation), self.options.dropout, self.options.seed, self.round)
         meter = DriftMeter() if self.options.diagnostics else None
         done = run_round(
@@ -209,6 +223,7 @@ class Simulation:
             meter,
             self.guard,
             self.compression,
+            None if self.arrivals is None else len(self.arrivals.members(self.round)),
         )
         self.server, self.buffers = done.server, done.buffers
         weigh_bytes = nbytes if self.compression is None else self.compression.nbytes
@@ -226,6 +241,24 @@ class Simulation:
         epsilon = None if self.guard is None else self.guard.spent(self.round)
         made = (self.round, judged.metrics, done.accepted, *moved, seconds, *answers)
         return Record(*made, drift=drift, epsilon=epsilon, score=self.score, **judged.others())
+
+    def _drawn(self) -> list[int]:
+        """Who is asked in this round."""
+        return list(self.cohorts.draw(self.options.seed, self.round).tolist())
+
+    def _drawn_of_members(self, arrivals: Arrivals) -> list[int]:
+        """Who of the members is asked, after the server's and the clients' state have followed who came and went."""
+        members = sorted(arrivals.members(self.round))
+        self.server = arrivals.moved(self.algorithm, self.server, self.round)
+        if arrivals.left(self.round):
+            self.store = ClientStore(self.algorithm.init_client(self.server.model), len(self.federation))
+        self.weights = self.weights.clone()
+        self.weights[members] = sample_weights(self.federation.sizes[members]).to(self.weights.dtype)
+        if isinstance(self.cohorts, Given):
+            return [client for client in self._drawn() if client in members]
+        size = self.options.cohort_size and min(self.options.cohort_size, len(members))
+        drawn = make_cohorts(len(members), self.rounds, replace(self.options, cohort_size=size))
+        return [members[place] for place in drawn.draw(self.options.seed, self.round).tolist()]
 
     def state(self) -> dict[str, Tensor]:
         """Server and buffers as named tensors. With ``round`` and the rows of ``store`` it is all there is to keep."""

@@ -14,12 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .client.app import client_app
+    from .samples import Samples, read_table
     from .server.app import server_app
     from .settings import Settings
 
-__all__ = ["Settings", "client_app", "server_app"]
+__all__ = ["Samples", "Settings", "client_app", "read_table", "server_app"]
 
-_HOMES = {"Settings": "settings", "client_app": "client.app", "server_app": "server.app"}
+_HOMES = {
+    "Samples": "samples",
+    "Settings": "settings",
+    "client_app": "client.app",
+    "read_table": "samples",
+    "server_app": "server.app",
+}
 
 
 def __getattr__(name: str) -> Any:

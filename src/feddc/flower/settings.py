@@ -27,7 +27,8 @@ class Settings(Trust):
     """The settings of a run. Every one can also be a key of the app's config (``cohort-size = 2``), which wins.
 
     An experiment begins with ``clients`` SuperNodes, with partition-id 0 to ``clients`` − 1, and waits ``wait`` seconds
-    for all of them. A round closes when all of its cohort have answered, or after ``answer_within`` seconds with those
+    for all of them. Others may join later, and count from then on; a member that was away for ``leave_after`` seconds
+    is one no more. A round closes when all of its cohort have answered, or after ``answer_within`` seconds with those
     that have, if they are at least ``min_answers``; an answer that comes ``late`` is refused, or used in the round in
     which it arrives. ``nodes`` binds clients to registered nodes ("0=1234 1=5678"); a client that says it has more than
     ``most_samples`` is not let in. ``experiment`` names what a later run continues; ``folder`` is where the server
@@ -48,6 +49,7 @@ class Settings(Trust):
     wait: float = 600.0
     answer_within: float = 600.0
     late: Late = "refuse"
+    leave_after: float = 86_400.0
     nodes: str = ""
     most_samples: int = 10_000_000
     test_sites: bool = True
@@ -62,6 +64,7 @@ class Settings(Trust):
         check(self.attack is None, "attack poisons simulated clients only")
         check_number("wait", self.wait, 0)
         check_number("answer_within", self.answer_within, 0, above=True)
+        check_number("leave_after", self.leave_after, 0, above=True)
         known = typing.get_args(Late)
         check(self.late in known, f"late must be {' or '.join(known)}, not {self.late!r}")
         check(

@@ -15,11 +15,12 @@ from .weights import load_weights
 Shape = tuple[int, ...]
 
 
-def linear(shape: Shape, classes: int) -> nn.Module:
-    """Multinomial logistic regression, from zeros."""
+def linear(shape: Shape, classes: int, zeros: bool = True) -> nn.Module:
+    """Linear or logistic regression, from zeros, or with zeros=false from torch's random weights."""
     layer = nn.Linear(_numel(shape), classes)
-    nn.init.zeros_(layer.weight)
-    nn.init.zeros_(layer.bias)
+    if zeros:
+        nn.init.zeros_(layer.weight)
+        nn.init.zeros_(layer.bias)
     return nn.Sequential(nn.Flatten(), layer)
 
 
@@ -70,6 +71,29 @@ def resnet18(
     return model
 
 
+def lstm(shape: Shape, classes: int, width: int = 100, embedding: int = 8, layers: int = 2) -> nn.Module:
+    """Two LSTM layers over embedded symbols, then a dense layer on the last output: the authors' for Shakespeare."""
+    check(len(shape) == 1, f"model 'lstm' needs sequences of symbols, but the data has shape {shape}")
+    for name, value in (("width", width), ("embedding", embedding), ("layers", layers)):
+        check_count(f"lstm {name}", value, high=10**5)
+    return NextSymbol(classes, width, embedding, layers)
+
+
+class NextSymbol(nn.Module):
+    """Symbols (B, T) as whole numbers → scores of the next one (B, symbols)."""
+
+    def __init__(self, symbols: int, width: int, embedding: int, layers: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(symbols, embedding)
+        self.lstm = nn.LSTM(embedding, width, layers, batch_first=True)
+        self.head = nn.Linear(width, symbols)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden, _ = self.lstm(self.embedding(x.long()))
+        out: Tensor = self.head(hidden[:, -1])
+        return out
+
+
 class ResNet18(nn.Module):
     """He et al., "Deep Residual Learning" (CVPR 2016); parameters are named as torchvision names them."""
 
@@ -117,7 +141,7 @@ def _norm(kind: Literal["group", "batch"], channels: int) -> nn.Module:
     return nn.GroupNorm(2, channels) if kind == "group" else nn.BatchNorm2d(channels)
 
 
-MODELS: specs.Table = {"linear": linear, "fcn": fcn, "cnn": cnn, "resnet18": resnet18}
+MODELS: specs.Table = {"linear": linear, "fcn": fcn, "cnn": cnn, "resnet18": resnet18, "lstm": lstm}
 
 
 def make_model(text: str, shape: Shape, classes: int, seed: int = 0) -> nn.Module:

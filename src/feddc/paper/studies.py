@@ -13,6 +13,8 @@ from ..errors import ConfigError, check, unknown
 from ..specs import Spec
 from ..study.cells import Cell
 from ..study.config import Config, resolve
+from ..study.study import Study
+from . import flamby
 from .published import published_accuracy, published_rounds, targets
 
 SPLITS = {"iid": "iid", "d1": "dirichlet:0.6", "d2": "dirichlet:0.3", "unbalanced": "iid+unbalanced:0.3"}
@@ -142,7 +144,10 @@ STUDIES: dict[str, Callable[[], Iterator[Cell]]] = {
     "ablation": ablation,
     "adaptive": adaptive,
     "tiny-imagenet": tiny_imagenet,
+    "flamby-heart": flamby.heart,
 }
+TABLES: dict[str, Callable[[Study], str]] = {"flamby-heart": flamby.table}
+"""What a study shows besides the tables that all studies have."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +199,7 @@ def _value(each: Cell, name: str) -> str:
         "data": Spec.parse(config.data).name,
         "split": each.column,
         "clients": str(config.clients),
-        "participation": f"{config.participation:g}",
+        "participation": f"{config.participation or 1:g}",
         "methods": each.row,
     }
     return values[name]

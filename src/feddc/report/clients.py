@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ..engine.records import ClientScores, Record
@@ -63,7 +64,8 @@ def site_table(line: Line) -> Table | None:
     rows = tuple(
         (str(client), tuple(_entry(key, site[key], line) for key in heads)) for client, site in sorted(last.items())
     )
-    return Table(f"sites-{line.label}", f"Sites: {line.label}", columns, rows, first="site")
+    key = re.sub(r"[^A-Za-z0-9.=]+", "-", f"sites-{line.label}").strip("-")
+    return Table(key, f"Sites: {line.label}", columns, rows, first="site")
 
 
 def _records(line: Line) -> tuple[Record, ...]:

@@ -194,9 +194,11 @@ def difference(setting: Setting, base: Line, shown: Column) -> Column:
         found = judge.compare(line, base)
         if found is None:
             return Entry("one seed")
-        scale, digits = (setting.measure.shown(1.0), setting.measure.digits) if shown.key == "best" else (1.0, 1)
+        scale, digits = {"best": (setting.measure.shown(1.0), setting.measure.digits), "bytes": (1e-6, 3)}.get(
+            shown.key, (1.0, 1)
+        )
         centre, low, high = (scale * each for each in (found.difference, found.low, found.high))
-        short = shown.key == "rounds" and any(
+        short = shown.key != "best" and any(
             not each.reached for one in (line, base) for each in one.reach(setting.target).values()
         )
         text = f"{centre:+.{digits}f} ({low:+.{digits}f} to {high:+.{digits}f}), p = {found.p:.2g}"
@@ -206,7 +208,8 @@ def difference(setting: Setting, base: Line, shown: Column) -> Column:
             text if found.high < math.inf else f"{centre:+.{digits}f}, no interval", numbers, found.significant
         )
 
-    return Column(f"{shown.key}-difference", shown.heading, make, "difference")
+    heading = f"{shown.heading}, MB" if shown.key == "bytes" else shown.heading
+    return Column(f"{shown.key}-difference", heading, make, "difference")
 
 
 def rounds_text(found: Sequence[Reach], pending: int = 0) -> str:
@@ -236,7 +239,8 @@ def _score(line: Line, values: Sequence[float]) -> Entry:
     measure = line.measure
     if values:
         shown = [measure.shown(each) for each in values]
-        return _numbers(spread(shown, measure.digits), shown)
+        lost = sum(run.status == "diverged" for run in line.runs)
+        return _numbers(spread(shown, measure.digits) + (f" ({lost} diverged)" if lost else ""), shown)
     so_far = [measure.shown(each) for run in line.ran if (each := run.best()) is not None]
     return Entry(f"so far {spread(so_far, measure.digits)}") if so_far else Entry("–")
 

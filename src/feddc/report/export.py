@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from . import latex, series
+from .clients import site_table, strips
 from .figures import DRAWINGS, WIDTHS, paper_style
 from .lines import Setting
 from .tables import Table, all_tables, overview
@@ -75,7 +76,8 @@ def table_rows(table: Table) -> list[Row]:
 
 def _all_tables(settings: Sequence[Setting]) -> Iterator[tuple[str, Table]]:
     for setting in settings:
-        yield from ((f"{stem(setting, settings)}{table.key}", table) for table in all_tables(setting))
+        sites = [table for line in setting.lines if (table := site_table(line)) is not None]
+        yield from ((f"{stem(setting, settings)}{table.key}", table) for table in (*all_tables(setting), *sites))
     if len(settings) > 1:
         yield from ((f"overview-{i}", table) for i, table in enumerate(overview(settings), start=1))
 
@@ -136,6 +138,12 @@ def heat(setting: Setting) -> list[Row]:
     return rows
 
 
+def clients(setting: Setting) -> list[Row]:
+    """The scores of single clients, where records have them."""
+    pairs = ((strip, zip(strip["client"], strip["score"], strict=True)) for strip in strips(setting))
+    return [("method", "client", "score"), *((strip["label"], *each) for strip, found in pairs for each in found)]
+
+
 def split(setting: Setting) -> list[Row]:
     return [("client", "class", "samples"), *series.held(series.split(setting))]
 
@@ -159,6 +167,7 @@ NUMBERS: dict[str, Callable[[Setting], list[Row]]] = {
     "convergence": convergence,
     "drift": drift,
     "drift-clients": heat,
+    "clients": clients,
     "split": split,
     "alpha": alpha,
 }

@@ -97,7 +97,11 @@ def difference_table(setting: Setting) -> Table | None:
     base = setting.baseline() or (lines[0] if lines else None)
     if base is None or not base.ran or len(lines) < 2 or max(len(line.runs) for line in lines) < 2:
         return None
-    judged = [columns.best(setting), columns.rounds_to(setting.target, f"rounds to {setting.goal}")]
+    judged = [
+        columns.best(setting),
+        columns.rounds_to(setting.target, f"rounds to {setting.goal}"),
+        columns.moved_to(setting.target, f"moved to {setting.goal}"),
+    ]
     shown = [columns.difference(setting, base, column) for column in judged]
     rest = [line for line in lines if line is not base]
     note = "95 % interval, paired t-test over seeds; bold: the interval leaves out 0."

@@ -5,6 +5,7 @@ config.toml         the whole configuration
 split.json          how many samples of each class each client holds
 records.jsonl       a line for each round
 checkpoint/, lock   while the run is under way
+preparation.json    what was done to the samples of a CSV file or image folder, and the names of its columns and classes
 model.safetensors   the trained model
 summary.json        the run in a few numbers; written last, so it says that the run has ended
 """
@@ -71,6 +72,10 @@ class RunDir:
                 info = {"format": FORMAT, "arithmetic": simulation.arithmetic, "versions": versions()}
                 info |= {"shape": list(simulation.federation.shape), "classes": simulation.federation.classes}
                 info |= {"given": dict(given)} if given else {}
+                info |= {"task": type(simulation.federation.task).__name__}
+                if simulation.federation.preparation is not None:
+                    kept = json.dumps(simulation.federation.preparation.to_json())
+                    write_whole(path / "preparation.json", kept + "\n")
                 write_whole(path / "run.json", json.dumps(info, indent=2) + "\n")
             self._records = (path / "records.jsonl").open("ab", buffering=0)
             self._digest, self._length = hashlib.sha256(), 0

@@ -14,7 +14,7 @@ from torch import nn
 from ..algorithms import Algorithm, make_method
 from ..data import Federation, load
 from ..engine import Callback, Simulation
-from ..errors import ConfigError, RunError
+from ..errors import ConfigError, RunError, check_number
 from ..models import make_model
 from .config import Config
 
@@ -66,7 +66,7 @@ class Named:
         federation = self.federation(config)
         model = make_model(config.model, federation.shape, federation.classes, config.seed_of("model"))
         arguments: Any = {"rounds": config.rounds, "training": config.training, **config.options}
-        return Simulation(self.method(config), model, federation, **arguments)
+        return _judged(Simulation(self.method(config), model, federation, **arguments), config)
 
     def method(self, config: Config) -> Algorithm:
         return make_method(config.method)
@@ -114,7 +114,7 @@ class Objects:
         arguments: Any = {"rounds": config.rounds, "training": config.training, **config.options}
         arguments |= {"cohorts": self.cohorts, "callbacks": self.callbacks}
         model, federation = self.model(config.seed), self.federation(config.seed)
-        return Simulation(self.method(config), model, federation, **arguments)
+        return _judged(Simulation(self.method(config), model, federation, **arguments), config)
 
     def method(self, config: Config) -> Algorithm:
         return self.methods[config.method]
@@ -127,6 +127,14 @@ class Objects:
             "data": fingerprint(self.federation(config.seed)),
             "cohorts": fingerprint(self.cohorts),
         }
+
+
+def _judged(simulation: Simulation, config: Config) -> Simulation:
+    """Refuse a target that the score cannot reach: an accuracy of 95 is meant to be 0.95."""
+    for name, value in (("target", config.target), ("stop_at", config.stop_at)):
+        if value is not None and simulation.score.percent:
+            check_number(name, value, 0, 1, above=True)
+    return simulation
 
 
 def fingerprint(value: Any) -> str:

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ...errors import unknown
 from ..formats.cifar import read_cifar10_binary, read_cifar10_pickles, read_cifar100_pickles
-from ..formats.idx import Arrays, read_emnist_letters, read_mnist
+from ..formats.hospitals import read_centres
+from ..formats.idx import read_emnist_letters, read_int_table, read_mnist
+from ..formats.plays import read_roles
 from ..formats.tiny_imagenet import read_tiny_imagenet
 
 
@@ -29,7 +32,8 @@ class Layout:
 
     folders: tuple[str, ...]
     files: tuple[File, ...]
-    read: Callable[[Sequence[Path]], Arrays]
+    read: Callable[[Sequence[Path]], Any]
+    """For images, to ``Arrays``."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +161,18 @@ _CIFAR100_PICKLES = (
     File("test", "md5:f0ef6b0ae62326f3e7ffdfab6717acfc"),
 )
 
+_HOSPITALS = (
+    File("processed.cleveland.data", "md5:2d91a8ff69cfd9616aa47b59d6f843db"),
+    File("processed.hungarian.data", "md5:22e96bee155b5973568101c93b3705f6"),
+    File("processed.switzerland.data", "md5:9a87f7577310b3917730d06ba9349e20"),
+    File("processed.va.data", "md5:4249d03ca7711e84f4444768c9426170"),
+)
+_WRITERS = (
+    File("qmnist-train-labels-idx2-int.gz", "md5:0058f8dd561b90ffdd0f734c6a30e5e4"),
+    File("qmnist-test-labels-idx2-int.gz", "md5:5b5b05890a5e13444e108efe57b788aa"),
+)
+_PLAYS = File("shakespeare.zip", "md5:2332b32a7d83d657092ba4667c2c84c3")
+
 CATALOGUE = {
     each.name: each
     for each in (
@@ -272,6 +288,42 @@ CATALOGUE = {
             mean=(0.485, 0.456, 0.406),
             std=(0.229, 0.224, 0.225),
             model="resnet18",
+        ),
+        DataSet(
+            "heart-disease",
+            train=486,
+            test=254,
+            classes=2,
+            megabytes=1,
+            layouts=(Layout(("heart-disease",), _HOSPITALS, read_centres),),
+            origins=(Web("https://archive.ics.uci.edu/ml/machine-learning-databases/heart-disease/"),),
+            mean=None,
+            std=None,
+            model="linear",
+        ),
+        DataSet(
+            "mnist-writers",
+            train=60000,
+            test=10000,
+            classes=10,
+            megabytes=1,
+            layouts=(Layout(("QMNIST/raw", "qmnist"), _WRITERS, lambda paths: read_int_table(paths[0])),),
+            origins=(Web("https://raw.githubusercontent.com/facebookresearch/qmnist/master/"),),
+            mean=None,
+            std=None,
+            model="fcn:200:200",
+        ),
+        DataSet(
+            "shakespeare",
+            train=142000,
+            test=28400,
+            classes=80,
+            megabytes=1,
+            layouts=(Layout(("shakespeare",), (_PLAYS,), lambda paths: read_roles(paths[0])),),
+            origins=(Web("https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/"),),
+            mean=None,
+            std=None,
+            model="lstm",
         ),
     )
 }

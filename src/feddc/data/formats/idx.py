@@ -36,6 +36,17 @@ def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
     return np.frombuffer(data, dtype=np.uint8, offset=start).reshape(shape)
 
 
+def read_int_table(path: Path) -> NDArray[np.int64]:
+    """An idx file of big-endian 32-bit integers in two dimensions, as QMNIST's labels are."""
+    data = content(path)
+    if len(data) < 12 or data[:4] != bytes([0, 0, 0x0C, 2]):
+        raise broken(path, "it does not start as an idx file of integers in 2 dimensions does")
+    rows, columns = struct.unpack(">2I", data[4:12])
+    if len(data) - 12 != 4 * rows * columns:
+        raise broken(path, f"its header promises {rows} × {columns} integers, {(len(data) - 12) / 4:g} follow")
+    return np.frombuffer(data, dtype=">i4", offset=12).reshape(rows, columns).astype(np.int64)
+
+
 def read_mnist(paths: Sequence[Path]) -> Arrays:
     """MNIST and its like, 28×28 grey, ten classes: training images and labels, test images and labels."""
     images, labels, test_images, test_labels = paths

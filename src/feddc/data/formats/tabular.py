@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,17 +14,20 @@ from ...errors import DataError
 
 
 class Rows(NamedTuple):
-    """The rows of a CSV file: features (n, columns), class numbers (n,), and the header."""
+    """The rows of a CSV file: features (n, columns), class numbers or numbers to predict (n,), and the header."""
 
     x: NDArray[np.float32]
-    y: NDArray[np.int64]
+    y: NDArray[Any]
     columns: list[str]
 
 
-def read_rows(path: Path, label: str, classes: int | None, columns: list[str] | None) -> Rows:
-    """Read a CSV file with a header; ``columns`` is the header that it must have, if others came before it."""
+def read_rows(path: Path, label: str, classes: int | None, columns: list[str] | None, *, numeric: bool = False) -> Rows:
+    """Read a CSV file with a header; ``columns`` is the header that it must have, if others came before it.
+
+    With ``numeric`` the label is any number, not a class.
+    """
     x: list[list[float]] = []
-    y: list[int] = []
+    y: list[float] = []
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.reader(stream)
@@ -39,8 +42,9 @@ def read_rows(path: Path, label: str, classes: int | None, columns: list[str] | 
                     where = f"{path}, line {reader.line_num}"
                     if len(row) != len(header):
                         raise DataError(f"{where}: {len(row)} values, but the header has {len(header)} columns")
-                    y.append(_label(where, row.pop(at), classes))
-                    x.append([_number(where, value) for value in row])
+                    value = row.pop(at)
+                    y.append(number(where, value) if numeric else _label(where, value, classes))
+                    x.append([number(where, value) for value in row])
     except (UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path} is not a CSV file: {error}") from error
     if len(header) < 2 or not y:
@@ -56,7 +60,8 @@ def _label(where: str, text: str, classes: int | None) -> int:
     return int(text)
 
 
-def _number(where: str, text: str) -> float:
+def number(where: str, text: str) -> float:
+    """A finite number; DataError, which says where, if the text is none."""
     try:
         value = float(text)
     except ValueError:

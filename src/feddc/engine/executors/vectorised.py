@@ -40,7 +40,7 @@ class Vectorised:
         self.device = torch.device(device)
         self.job = moved(job, self.device)
         self.model = FlatModel(self.job.module)
-        check(job.local_loss is None, "a method with a local loss of its own trains one client at a time")
+        check(job.one_at_a_time is None, f"{job.one_at_a_time} trains one client at a time")
         self._layers = written_out(job.module, job.federation.task)
         if self._layers is None:
             check_rows(self.job)
@@ -182,7 +182,7 @@ def _batches(
     for step, k in enumerate(steps.active):
         if step % ahead == 0:
             soon = index[step : step + ahead]
-            fetched = _shaped(take(x, soon.view(-1)), soon.shape)
+            fetched = _shaped(ready(job.federation.inputs(take(x, soon.view(-1))), start.model.dtype), soon.shape)
         batch = _at(fetched, step % ahead, k)
         for row, augment in enumerate(augments[:k]):
             own = _at(batch, row, steps.length[step, row])

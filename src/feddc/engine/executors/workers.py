@@ -6,20 +6,18 @@ client is trained by one worker on one thread with the in-process code, so the b
 the number of workers.
 
 Workers are fresh interpreters rather than forks: a fork copies whatever state torch's threads were in. They do not run
-the user's script, so it needs no ``if __name__ == "__main__"``; a model class defined there cannot be sent to them.
+the user's script, so it needs no ``if __name__ == "__main__"``; a class defined there is sent to them by value.
 """
 
 from __future__ import annotations
 
-import io
-import pickle
-import types
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
+import cloudpickle
 import torch
 
 from ...data.federation import Block
@@ -122,18 +120,9 @@ def _layout(job: Job) -> Layout:
 
 def _pickled(job: Job, layout: Layout) -> bytes:
     bare = job.federation.bare()
-    stream = io.BytesIO()
     try:
-        _Pickler(stream).dump(Setup(replace(job, federation=bare), layout))
+        # By value what the script or notebook defines itself, which workers cannot import.
+        found: bytes = cloudpickle.dumps(Setup(replace(job, federation=bare), layout))
     except Exception as error:  # pickle lets through whatever the objects raise
-        raise WorkerError(f"the model cannot be sent to worker processes: {error}") from error
-    return stream.getvalue()
-
-
-class _Pickler(pickle.Pickler):
-    """Refuses what pickle would take but a worker could not load."""
-
-    def reducer_override(self, value: Any) -> Any:
-        if isinstance(value, type | types.FunctionType) and value.__module__ == "__main__":
-            raise pickle.PicklingError(f"{value.__qualname__} is defined in the script itself; move it to a module")
-        return NotImplemented
+        raise WorkerError(f"the model or the data cannot be sent to worker processes: {error}") from error
+    return found

@@ -16,7 +16,7 @@ from ..failures import report
 from ..home import flower_home
 from ..packets import Packet, from_records, to_records
 from ..references import Reference, reference
-from . import trainers
+from . import audit, trainers
 
 if TYPE_CHECKING:
     from flwr.clientapp.typing import Mod
@@ -40,9 +40,8 @@ def client_app(
 
     def respond(message: Message, context: Context) -> Message:
         node = tuple(sorted(context.node_config.items()))
-        folder = str(Path(str(context.node_config.get("state-dir", flower_home() / "feddc"))).expanduser().absolute())
         asked = from_records(message.content)
-        return Message(to_records(_answer((*names, own, node, folder), asked)), reply_to=message)
+        return Message(to_records(_answer((*names, own, node, str(_folder(context))), asked)), reply_to=message)
 
     app = DiscreetApp(mods=list(mods))
     for kind in (app.query, app.train, app.evaluate):
@@ -51,14 +50,24 @@ def client_app(
 
 
 class DiscreetApp(ClientApp):
-    """A ClientApp whose exceptions stay at the site, also those of its mods: Flower would send their text."""
+    """A ClientApp that keeps a record of what it sends, and whose exceptions stay at the site, also those of its mods.
+
+    Flower would send their text.
+    """
 
     def __call__(self, message: Message, context: Context) -> Message:
         try:
-            return super().__call__(message, context)
+            reply = super().__call__(message, context)
         except Exception as error:
             getLogger("flwr").exception("feddc: this message was not answered; the server is only told where")
-            return Message(to_records(Packet(report(error))), reply_to=message)
+            reply = Message(to_records(Packet(report(error))), reply_to=message)
+        audit.record(_folder(context), context.node_config.get("partition-id", "x"), message, reply)
+        return reply
+
+
+def _folder(context: Context) -> Path:
+    """Where this client keeps its state and its record of what it sent."""
+    return Path(str(context.node_config.get("state-dir", flower_home() / "feddc"))).expanduser().absolute()
 
 
 def _answer(spec: tuple[Any, ...], asked: Packet) -> Packet:

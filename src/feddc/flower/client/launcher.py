@@ -15,6 +15,9 @@ import signal
 import socket
 import sys
 
+COMMAND = "flwr-clientapp"
+PIN = "FEDDC_APP_HASH"
+"""The environment variable with the hash of the only app that this site runs."""
 BEGIN_SECONDS = 20
 OTHER_PACKAGES = "--allow-runtime-dependency-installation"
 """With this option the work needs other packages than the warm process has."""
@@ -64,9 +67,14 @@ def _pass_on(work: socket.socket, signum: int) -> None:
 
 
 def _genuine(folder: str, arguments: list[str]) -> int:
-    """Become the next flwr-clientapp on the PATH."""
+    """Become the next flwr-clientapp on the PATH or, at a site that has pinned an app, the one that keeps to it."""
+    if PIN in os.environ:
+        if OTHER_PACKAGES in arguments:
+            print("feddc: this site runs one pinned app, in the packages that it has", file=sys.stderr)
+            return 1
+        os.execv(sys.executable, [sys.executable, "-P", "-m", "feddc.flower.client.pins", *arguments])
     for place in os.get_exec_path():
-        program = os.path.join(place, "flwr-clientapp")  # noqa: PTH118
+        program = os.path.join(place, COMMAND)  # noqa: PTH118
         if place != folder and os.access(program, os.X_OK):
             os.execv(program, [program, *arguments])
     print("flwr-clientapp was not found on the PATH", file=sys.stderr)

@@ -20,10 +20,13 @@ from ...storage import tensors as files
 
 
 class Remembered(NamedTuple):
-    """The state to train from, vectors (P,), and whether it is the initial one because the one asked for is gone."""
+    """The state to train from, vectors (P,), and what is known of it."""
 
     state: Any
-    lost: bool
+    lost: bool = False
+    """Whether it is the initial one because the one asked for is gone."""
+    samples: int | None = None
+    """With how many samples the client trained last."""
 
 
 class ClientMemory:
@@ -35,23 +38,24 @@ class ClientMemory:
     def recall(self, round: int, initial: Any) -> Remembered:
         """The state after ``round``, the initial one for round 0; every other state is forgotten."""
         if not initial:  # a method whose clients keep nothing
-            return Remembered(initial, False)
+            return Remembered(initial)
         for path in self.folder.glob("*.safetensors"):
             if path != self._path(round):
                 path.unlink()
         if round == 0:
-            return Remembered(initial, False)
+            return Remembered(initial)
         try:
-            return Remembered(self._read(round, initial), False)
+            return Remembered(*self._read(round, initial))
         except RunError as error:
             getLogger("flwr").warning("feddc: this client begins again from the initial state: %s", error)
             return Remembered(initial, True)
 
-    def keep(self, round: int, state: Any) -> None:
-        """Write the state after ``round``; it counts once the server asks for it."""
+    def keep(self, round: int, state: Any, samples: int | None = None) -> None:
+        """Write the state after ``round``, trained with so many samples; it counts once the server asks for it."""
         if state:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            files.write(self._path(round), dict(zip(state._fields, state, strict=True)), {"round": str(round)})
+            about = {"round": str(round)} | ({} if samples is None else {"samples": str(samples)})
+            files.write(self._path(round), dict(zip(state._fields, state, strict=True)), about)
 
     def wait(self, round: int, tensors: Mapping[str, Tensor], about: Mapping[str, str]) -> None:
         """Keep what the state after ``round`` is computed from once the server has decided what it uses."""
@@ -70,11 +74,12 @@ class ClientMemory:
     def _waiting(self, round: int) -> Path:
         return self.folder / f"{round:06d}.waiting.safetensors"
 
-    def _read(self, round: int, initial: Any) -> Any:
+    def _read(self, round: int, initial: Any) -> tuple[Any, bool, int | None]:
         path = self._path(round)
         tensors, about = files.read(path)
         wanted = dict(zip(initial._fields, initial, strict=True))
         same = tensors.keys() == wanted.keys() and about.get("round") == str(round)
         if not same or any(tensors[name].shape != wanted[name].shape for name in wanted):
             raise RunError(f"{path} is not a state of this method and model")
-        return type(initial)(*(tensors[name] for name in wanted))
+        samples = about.get("samples", "")
+        return type(initial)(*(tensors[name] for name in wanted)), False, int(samples) if samples.isdecimal() else None

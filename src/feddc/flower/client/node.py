@@ -1,7 +1,8 @@
-"""`feddc flower node`: Flower's SuperNode, with a warm ClientApp beside it.
+"""`feddc flower node`: Flower's SuperNode, with a warm ClientApp beside it, and one app if it is told which.
 
-The command becomes `flower-supernode` itself, so its signals, its exit code and its end are Flower's own. Before that
-it forks ``warm.py``, and puts a folder first on the SuperNode's PATH in which `flwr-clientapp` is ``launcher.py``.
+It forks ``warm.py`` and starts `flower-supernode` with a folder first on its PATH in which `flwr-clientapp` is
+``launcher.py``; with a pinned app, Flower's commands for other kinds of tasks are there too, and refuse. Signals are
+passed on, and the exit code is the SuperNode's.
 """
 
 from __future__ import annotations
@@ -12,33 +13,58 @@ import shutil
 import socket
 import sys
 import sysconfig
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import NoReturn
 
 import click
 
 from ...errors import ConfigError, FedDCError, check
 from ..home import flower_home
 from . import launcher
+from .launcher import PIN
+from .pins import check_hash
 from .processes import NODE, alive, private_folder
+from .supervisor import supervise
+
+ONE_APP = "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"
 
 
-def become_supernode(arguments: list[str]) -> NoReturn:
-    """Replace this process by a SuperNode; ConfigError if Flower is not installed."""
+def run_supernode(arguments: list[str], app_hash: str | None = None) -> int:
+    """Run a SuperNode to its end, its exit code; ConfigError if Flower is not installed.
+
+    With ``app_hash`` only the app of that hash is run, in the packages that are installed here.
+    """
     supernode = shutil.which("flower-supernode")
     if supernode is None:
         raise ConfigError(
             "flower-supernode is not on the PATH: pip install 'feddc[flower]', and activate its environment"
         )
+    os.environ.pop(PIN, None)
     environment = dict(os.environ)
     environment.setdefault("FLWR_SUPEREXEC_TASK_POLL_INTERVAL", "0.2")  # Flower's default is 1 second
     environment[NODE] = str(os.getpid())
+    if app_hash is not None:
+        check(launcher.OTHER_PACKAGES not in arguments, f"{launcher.OTHER_PACKAGES} would run code that is not pinned")
+        check(_same_environment(supernode), f"--app-hash: {supernode} is not from feddc's own environment")
+        environment |= {PIN: check_hash(app_hash), ONE_APP: "1"}
+        os.environ |= {PIN: app_hash, ONE_APP: "1"}  # for the warm process
     try:
         check(_same_environment(supernode), f"{supernode} is not from feddc's own environment")
         environment["PATH"] = f"{_start_warm()}{os.pathsep}{environment.get('PATH', os.defpath)}"
     except (OSError, FedDCError) as error:
+        if app_hash is not None:
+            raise ConfigError(f"--app-hash cannot be kept here: {error}") from None
         click.echo(f"feddc: no warm ClientApp, so rounds will be slower: {error}", err=True)
-    os.execve(supernode, ["flower-supernode", *arguments], environment)
+    return supervise([supernode, *arguments], environment, _attempts(arguments))
+
+
+def _attempts(arguments: list[str]) -> int | None:
+    """How often to try if the SuperLink does not let the SuperNode in: as Flower's own --max-retries says."""
+    for i, word in enumerate(arguments):
+        value = word.partition("=")[2] if "=" in word else (arguments[i + 1] if i + 1 < len(arguments) else "")
+        if word.partition("=")[0] == "--max-retries" and value.isdecimal():
+            return int(value) + 1
+    return None
 
 
 def _same_environment(supernode: str) -> bool:
@@ -93,8 +119,13 @@ def _new_folder(place: Path) -> Path:
                 place.with_name(f"node-{old.name}.sock").unlink(missing_ok=True)
     folder = parent / str(os.getpid())
     folder.mkdir(mode=0o700)
-    script = folder / "flwr-clientapp"
     command = shlex.join([sys.executable, "-I", "-S", launcher.__file__, str(place)])
-    script.write_text(f'#!/bin/sh\nexec {command} "$0" "$@"\n')
-    script.chmod(0o700)
+    scripts = {launcher.COMMAND: f'exec {command} "$0" "$@"'}
+    if PIN in os.environ:  # Flower's other commands for what a run may ask of a node: they would run code of their own
+        others = {each.name for each in entry_points(group="console_scripts") if each.name.startswith("flwr-")}
+        refusal = "echo 'feddc: this site runs one pinned app and nothing else' >&2; exit 1"
+        scripts |= dict.fromkeys(others - {launcher.COMMAND}, refusal)
+    for name, line in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{line}\n")
+        (folder / name).chmod(0o700)
     return folder

@@ -24,10 +24,13 @@ from typing import Any
 from ...errors import WorkerError
 from ..failures import FAILED, PLACE, SiteError
 from ..packets import Packet, receive, send
+from .launcher import PIN
+from .pins import trusted
 from .processes import NODE, private_folder
 
 START_SECONDS = 60
-_TRAINER = "import sys; sys.path[:] = {path!r}; from feddc.flower.client.trainer import main; main({setup!r})"
+_TRAINER = "import sys; {pin}sys.path[:] = {path!r}; from feddc.flower.client.trainer import main; main({setup!r})"
+_PIN = "from feddc.flower.client.pins import enforce; enforce({trusted!r}); "
 
 
 def answer(spec: tuple[Any, ...], asked: Packet) -> Packet:
@@ -68,10 +71,11 @@ def _start(spec: tuple[Any, ...], node: int, sock: Path) -> Connection:
     folder = Path(spec[4])
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     log = folder / f"trainer-{dict(spec[3]).get('partition-id', 'x')}.log"
-    code = _TRAINER.format(path=sys.path, setup=json.dumps([spec, str(sock), node]))
+    pin = _PIN.format(trusted=trusted()) if PIN in os.environ else ""  # before the app is on its path
+    code = _TRAINER.format(pin=pin, path=sys.path, setup=json.dumps([spec, str(sock), node]))
     with log.open("ab") as output:
         process = subprocess.Popen(
-            [sys.executable, "-c", code],
+            [sys.executable, "-P", "-c", code],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

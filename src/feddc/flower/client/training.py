@@ -15,6 +15,7 @@ from ... import __version__
 from ...algorithms import METHODS, Algorithm
 from ...data import Federation
 from ...engine.local import Job, Start, one_row, own_loss, steps_column, train_client
+from ...engine.membership import reweighed
 from ...errors import ConfigError, DivergedError, check
 from ...models import Buffers, FlatModel
 from ...types import LocalResult
@@ -88,7 +89,9 @@ class TrainingClient:
         memory = ClientMemory(self.folder / experiment / f"client-{self.number}")
         if (decided := filter_from(config, asked.arrays, self.model.params.numel())) is not None:
             settle(memory, seen, algorithm, shape, decided)
-        state, lost = memory.recall(seen, shape.client)
+        state, lost, trained_with = memory.recall(seen, shape.client)
+        if trained_with is not None:
+            state = reweighed(algorithm, state, trained_with, len(self.samples.y))
         weight = torch.tensor([[config["weight"]]], dtype=torch.float32)
         rows = as_rows(state)
         federation = self._federation(agreed)
@@ -99,7 +102,7 @@ class TrainingClient:
         if config.get("guard.later"):
             wait(memory, round, sent, rows, local, weight)
         else:
-            memory.keep(round, as_vectors(after))
+            memory.keep(round, as_vectors(after), len(self.samples.y))
 
         reply: dict[str, Any] = {"experiment": experiment, "round": round, "client": self.number, "lost": lost}
         reply |= {"samples": len(self.samples.y), "seconds": time.perf_counter() - began}

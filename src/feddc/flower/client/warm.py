@@ -17,11 +17,12 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from importlib import import_module
 from importlib.metadata import entry_points
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkProcess
 from typing import Any
+
+from .pins import enforce
 
 Command = Callable[[], Any]
 
@@ -58,23 +59,8 @@ def flwr_clientapp() -> Command:
 
     [entry] = entry_points(group="console_scripts", name="flwr-clientapp")
     command: Command = entry.load()
-    with suppress(ImportError):
-        import_module("httpcore")  # Flower's HTTP client would import it in every fork
-    _look_again_sooner()
+    enforce()  # from here on, and in every fork
     return command
-
-
-def _look_again_sooner() -> None:
-    """A SuperNode tells of a message before it has fetched it all; who asks too early looks again after a second.
-
-    The command of Flower starts so slowly that it seldom asks too early. A fork does, so it begins with a tenth.
-    """
-    with suppress(ImportError):
-        from flwr.supercore.inflatable.inflatable_utils import pull_and_inflate_object_from_tree as pull
-
-        defaults = pull.__kwdefaults__ or {}
-        if "initial_backoff" in defaults:
-            defaults["initial_backoff"] = 0.1
 
 
 def _work(listener: socket.socket, launcher: socket.socket, command: Command) -> None:

@@ -127,11 +127,13 @@ class Answers:
     def __exit__(self, *_: object) -> None:
         self._folder.cleanup()
 
-    def take(self, client: int, round: int, answer: Packet | RefusedError) -> Update:
+    def take(self, client: int, round: int, answer: Packet | RefusedError, samples: int) -> Update:
         """Check an answer and keep it; RefusedError with the reason if it is not what was asked for."""
         if isinstance(answer, RefusedError):
             raise answer
         check_for(answer, self.experiment, round, client)
+        if answer.config.get("samples") != samples:
+            raise RefusedError(f"it was computed with another number of samples than {samples}")
         upload, _ = self._read(answer.arrays)
         first, *others = as_rows(upload)
         for bad in bad_rows([client], first, others):  # absurdly large, as a simulation would refuse it

@@ -78,6 +78,10 @@ class Correspondence:
         """Expect no answer of this client any more: another node has taken its place, or it has left."""
         self._asked = {id: each for id, each in self._asked.items() if each.client != client}
 
+    def forget_all(self) -> None:
+        """Expect no answer any more."""
+        self._asked.clear()
+
     def arrivals(self, round: int, deadline: float, kind: str = MessageType.TRAIN) -> Iterator[Arrived]:
         """Answers of a kind as they arrive, until all of this round are there or the deadline (monotonic) is over.
 

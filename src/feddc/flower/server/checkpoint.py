@@ -1,8 +1,9 @@
-"""The server's side of an experiment on disk: its state after every round, its records and its model.
+"""What a later run continues from: the server's state after every round, and the records up to it.
 
-<folder>/<experiment>/server/state.safetensors   what a later run continues from
+<folder>/<experiment>/server/state.safetensors
                             records.jsonl       a line for each round
-                            model.safetensors   the model after the last round
+
+The rest of that folder is in ``directory.py``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from typing import Any
 
 import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from ...engine import Record
 from ...engine.state import filled, named
@@ -39,11 +39,13 @@ class Progress:
     id: str = ""
     """The experiment's name and a random part: one begun anew under an old name does not meet the old one's state."""
     samples: dict[int, int] = field(default_factory=dict)
-    """n_i of every client, as it said when the experiment began."""
+    """n_i of every member, as it said last."""
     seen: dict[int, int] = field(default_factory=dict)
     """The last round in which an answer of each client was used."""
     agreed: Agreed = Agreed()
     """The scale and class names of all sites, as agreed on when the experiment began."""
+    away: dict[int, float] = field(default_factory=dict)
+    """Since when members are not connected, as ``time.time`` says."""
     norm: float | None = None
     """The median length of an update in the last round."""
     factors: dict[int, float] = field(default_factory=dict)
@@ -80,6 +82,7 @@ class Checkpoint:
             self._check_same(begun)
             found = filled("server", server, tensors), filled("buffers", buffers, tensors)
             samples, seen = ({int(k): int(v) for k, v in progress[key].items()} for key in ("samples", "seen"))
+            away = {int(k): float(v) for k, v in progress["away"].items()}
             agreed = Agreed.from_metadata(about)
             place = int(progress["round"]), str(progress["id"])
             factors = {int(k): float(v) for k, v in progress.get("factors", {}).items()}
@@ -88,7 +91,7 @@ class Checkpoint:
                 if name.startswith(_FILTER):
                     round, _, rest = name.removeprefix(_FILTER).partition(":")
                     filters.setdefault(int(round), {})[rest] = tensor.numpy()
-            return Progress(*found, *place, samples, seen, agreed, progress["norm"], factors, filters)
+            return Progress(*found, *place, samples, seen, agreed, away, progress["norm"], factors, filters)
         except (KeyError, ValueError) as error:
             raise RunError(f"{path} is not a checkpoint of this model and method: {error}") from None
 
@@ -97,7 +100,9 @@ class Checkpoint:
         with (self.folder / "records.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(dataclasses.asdict(record)) + "\n")
         tensors = named("server", progress.server) | named("buffers", progress.buffers)
-        where = {name: getattr(progress, name) for name in ("round", "id", "samples", "seen", "norm", "factors")}
+        where = {
+            name: getattr(progress, name) for name in ("round", "id", "samples", "seen", "away", "norm", "factors")
+        }
         for round, arrays in progress.filters.items():
             tensors |= {f"{_FILTER}{round}:{name}": torch.from_numpy(array) for name, array in arrays.items()}
         about = {"setup": json.dumps(self.setup), "progress": json.dumps(where), **progress.agreed.metadata()}
@@ -110,10 +115,6 @@ class Checkpoint:
             lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
             kept = [line for line in lines if line.endswith("\n") and json.loads(line)["round"] <= round]
             path.write_text("".join(kept), encoding="utf-8")
-
-    def finish(self, model: nn.Module, progress: Progress) -> None:
-        """Write the model, with the scale and the class names that it was trained with."""
-        files.write(self.folder / "model.safetensors", model.state_dict(), progress.agreed.metadata())
 
     def _check_same(self, begun: dict[str, Any]) -> None:
         for key, value in self.setup.items():

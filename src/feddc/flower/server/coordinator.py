@@ -22,6 +22,7 @@ from ...engine import Record, Site
 from ...engine.cohorts import make_cohorts
 from ...engine.guarding import guard_of
 from ...engine.local import Start, sharpened, steps_column
+from ...engine.membership import resized, restarted, sizes_of
 from ...engine.records import Rejected
 from ...engine.rounds import Sums, nbytes
 from ...errors import DivergedError, RunError, check
@@ -40,8 +41,10 @@ from ..states import ModelOnly, as_rows, join_buffers, templates
 from .answers import Answers, Introduction, introduction, measures
 from .asking import Correspondence, RefusedError, SilentError
 from .checkpoint import Checkpoint
+from .directory import Directory, configuration
 from .members import SETTLE_SECONDS, Members, bindings
 
+MOST_CLIENTS = 100_000
 PATIENCE = {"refuse": 2.0, "use": 10.0}
 """So many times the time for an answer, a client is left to its work before it is asked anew."""
 log = getLogger("flwr").log
@@ -76,6 +79,11 @@ class Coordinator:
         flat = FlatModel(module)
         self.parameters = flat.params.numel()
         self.shape = templates(algorithm, flat)
+        check(
+            settings.late == "refuse" or sum(field.numel() > 0 for field in self.shape.sent) == 1,
+            f"late=use needs a method that sends only the model: {self.name} also sends a mean gradient, "
+            "which has moved on when an answer comes late",
+        )
         sampling = Sampling(settings.participation, settings.cohort_size)
         self.cohorts = make_cohorts(settings.clients, settings.rounds, sampling)
         about = (settings, algorithm, flat, self.cohorts, settings.clients, settings.rounds, unpredictable)
@@ -84,9 +92,11 @@ class Coordinator:
         self.members = Members(grid, self.introduce, settings.wait, bindings(settings.nodes))
         self.questions = Correspondence(grid, settings.answer_within * PATIENCE[settings.late])
         self.introduced: dict[int, Introduction] = {}
+        self.begun = False
         self.judge: Judge | None = None
         folder = Path(settings.folder).expanduser() if settings.folder else flower_home() / "feddc"
         self.checkpoint = Checkpoint(folder, settings.experiment, setup_of(algorithm, settings, self.parameters))
+        self.directory = Directory(self.checkpoint.folder, configuration(algorithm, module, settings))
         try:
             self.progress = self.checkpoint.load(self.shape.server, self.shape.buffers)
         except BaseException:
@@ -102,7 +112,11 @@ class Coordinator:
     def run(self) -> Iterator[Record]:
         """The rounds that are left; after the last, another run may continue the experiment."""
         with self:
-            yield from self._rounds()
+            try:
+                yield from self._rounds()
+            except DivergedError as error:
+                self.directory.end(error)
+                raise
 
     def _rounds(self) -> Iterator[Record]:
         settings, progress = self.settings, self.progress
@@ -113,12 +127,15 @@ class Coordinator:
             log(INFO, "feddc: all %s rounds were run before: ask for more rounds to continue", settings.rounds)
             return
         self.checkpoint.drop_records_after(progress.round)
-        # Everyone is needed once, to agree on a scale and on classes; after that a round goes on without some.
-        needed, settle = (settings.min_answers, min(SETTLE_SECONDS, settings.wait)) if begun else (settings.clients, 0)
-        self.members.gather(range(settings.clients), min(needed, settings.clients), settle)
-        if not begun:
-            everyone = [self.introduced[client] for client in range(settings.clients)]
-            progress.agreed = agree((each.moments for each in everyone), (each.names for each in everyone))
+        self.directory.begin()
+        if begun:
+            self.members.gather(sorted(progress.samples), 1, min(SETTLE_SECONDS, settings.wait))
+        else:  # everyone is needed once, to agree on a scale and on classes; later rounds go on without some
+            self.members.gather(range(settings.clients), settings.clients)
+            first = {client: self.introduced[client] for client in range(settings.clients)}
+            progress.agreed = agree((each.moments for each in first.values()), (each.names for each in first.values()))
+            progress.samples = {client: each.samples for client, each in first.items()}
+        self.begun = True
         if self.test is not None:
             self.judge = Judge(self.module, as_samples(self.test).tested(progress.agreed))
         while progress.round < settings.rounds:
@@ -128,29 +145,69 @@ class Coordinator:
             record = self.step()
             log(INFO, "feddc: %s", describe(record, settings.rounds))
             yield record
-        trained = module_with(self.module, evaluated(self.algorithm, progress.server), progress.buffers)
-        self.checkpoint.finish(trained, progress)
+        self.directory.end()
 
     def introduce(self, client: int, answer: Packet) -> None:
-        """Take note of a client that says who it is."""
-        if client >= self.settings.clients:
-            known = f"clients are numbered 0 to {self.settings.clients - 1}"
-            raise RefusedError(f"it says that it is client {client}, but {known}")
+        """Take note of a client that says who it is; whoever is no member yet joins with the next round."""
+        if client >= MOST_CLIENTS:
+            raise RefusedError(f"it says that it is client {client}, but numbers go up to {MOST_CLIENTS - 1}")
         if self.settings.simulation and answer.config.get("simulated") is not True:
             raise RunError(
                 "this run was to be a simulation (simulation=true), but a real site is connected, and nothing was "
                 "trained: name a connection to a simulation, flwr run APP NAME"
             )
         found = introduction(client, answer, self.parameters, self.settings.most_samples)
-        before = self.progress.samples.get(client, found.samples)
-        if before != found.samples:
-            raise RefusedError(f"client {client} has {found.samples} samples, and began this experiment with {before}")
-        self.introduced[client], self.progress.samples[client] = found, found.samples
+        agreed = self.progress.agreed
+        if self.begun or self.progress.round:
+            columns = 0 if found.moments is None else found.moments.mean.size
+            if columns != len(agreed.mean) or not set(found.names) <= set(agreed.classes):
+                raise RefusedError(f"client {client} has other columns or classes than the members agreed on")
+            if self.guard is not None and self.progress.samples.get(client) != found.samples:
+                raise RefusedError(
+                    f"client {client} joins or has other samples than before, but with robust, privacy or secure the "
+                    "members stay those that the experiment began with"
+                )
+        self.introduced[client] = found
+
+    def update_members(self) -> None:
+        """Let in who is new, take note of changed sample counts, and drop who has been away for too long.
+
+        Not where updates are guarded: thresholds and noise are planned for those that the experiment began with.
+        """
+        progress, now = self.progress, time.time()
+        self.members.refresh()
+        if self.guard is not None:
+            return
+        for client in progress.samples:
+            if client in self.members.nodes:
+                progress.away.pop(client, None)
+            else:
+                progress.away.setdefault(client, now)
+        gone = {client for client, since in progress.away.items() if now - since > self.settings.leave_after}
+        if gone and len(gone) < len(progress.samples):
+            for client in sorted(gone):
+                log(WARNING, "feddc: client %s was away for too long and is no member any more", client)
+                del progress.samples[client], progress.away[client]
+            # Nobody knows what those that left had contributed to the server's means: all begin again from zero.
+            progress.server, progress.seen = restarted(self.algorithm, progress.server), {}
+            self.questions.forget_all()
+        samples = dict(progress.samples)
+        for client in self.members.nodes:
+            new = self.introduced[client].samples
+            if client not in samples:
+                log(INFO, "feddc: client %s joins with %s samples", client, new)
+            elif samples[client] != new:
+                log(INFO, "feddc: client %s has %s samples now, and had %s", client, new, samples[client])
+            samples[client] = new
+        if samples != progress.samples:
+            before, after = sizes_of(progress.samples), sizes_of(samples)
+            progress.server, progress.samples = resized(self.algorithm, progress.server, before, after), samples
 
     def step(self) -> Record:
         """Run the next round."""
         began, progress = time.perf_counter(), self.progress
         round = progress.round + 1
+        self.update_members()
         self.weigh()
         cohort = self.cohort(round)
         sent = self.algorithm.broadcast(progress.server)
@@ -187,6 +244,8 @@ class Coordinator:
             epsilon=None if self.guard is None else self.guard.spent(round),
         )
         self.checkpoint.save(progress, record)
+        module = module_with(self.module, evaluated(self.algorithm, progress.server), progress.buffers)
+        self.directory.keep_models(module, record, progress.agreed)
         return record
 
     def plain(self, round: int, questions: Mapping[int, Packet]) -> Taken:
@@ -255,19 +314,23 @@ class Coordinator:
         return self.algorithm.weigh(Local(steps=self.steps, **plan), self.weights)
 
     def weigh(self) -> None:
-        """ω_i of every client, and the nominal number of steps, from the samples that they have now."""
-        sizes = np.array([self.progress.samples[client] for client in range(self.settings.clients)], dtype=np.int64)
-        self.weights = sample_weights(sizes)
-        if self.guard is not None and self.guard.privacy is not None:
-            self.weights = torch.ones_like(self.weights)  # as in a simulation: everyone counts the same
-        self.nominal = self.settings.training.nominal_steps(sizes)
+        """ω_i and K_i of every member, and the nominal number of steps, from the samples that they have now."""
+        clients, training = sorted(self.progress.samples), self.settings.training
+        sizes = np.array([self.progress.samples[client] for client in clients], dtype=np.int64)
+        self.nominal = training.nominal_steps(sizes)
         fixed = self.nominal if self.algorithm.fixed_steps else None
-        self.steps = steps_column(sizes, self.settings.training, self.module, fixed)
+        self.weights, self.steps = torch.ones(clients[-1] + 1, 1), torch.ones(clients[-1] + 1, 1)
+        self.steps[clients] = steps_column(sizes, training, self.module, fixed)
+        if self.guard is None or self.guard.privacy is None:  # with noise everyone counts the same, as in a simulation
+            self.weights[clients] = sample_weights(sizes)
 
     def cohort(self, round: int) -> list[int]:
         """The clients to ask in this round: those drawn that are connected and not at work on an earlier question."""
-        drawn = self.cohorts.draw(self.settings.seed, round).tolist()
-        here = self.members.gather(drawn, min(self.settings.min_answers, len(drawn)))
+        settings, members = self.settings, sorted(self.progress.samples)
+        size = settings.cohort_size and min(settings.cohort_size, len(members))
+        cohorts = make_cohorts(len(members), settings.rounds, Sampling(settings.participation, size))
+        drawn = [members[place] for place in cohorts.draw(settings.seed, round).tolist()]
+        here = self.members.gather(drawn, min(settings.min_answers, len(drawn)))
         busy = {client: self.questions.busy(client, self.members.nodes[client]) for client in here}
         for client in drawn:
             if client not in here:
@@ -293,7 +356,8 @@ class Coordinator:
             try:
                 if of != round and self.settings.late == "refuse":
                     raise SilentError(f"it came too late, in round {round}")
-                update = answers.take(client, of, answer)
+                self.note_samples(client, answer)
+                update = answers.take(client, of, answer, self.progress.samples[client])
             except RefusedError as reason:
                 log(WARNING, "feddc: the answer of client %s in round %s is not used: %s", client, of, reason)
                 if not isinstance(reason, SilentError):
@@ -311,6 +375,12 @@ class Coordinator:
             rejected[client] = sentence
             del answers.updates[client]
         return seconds, sorted(silent), [Rejected(*each) for each in sorted(rejected.items())]
+
+    def note_samples(self, client: int, answer: Packet | RefusedError) -> None:
+        """A client that has read its data again says how many samples it has: they count from the next round on."""
+        said = None if isinstance(answer, RefusedError) else answer.config.get("samples")
+        if isinstance(said, int) and not isinstance(said, bool) and 1 <= said <= self.settings.most_samples:
+            self.introduced[client] = self.introduced[client]._replace(samples=said)
 
     def add_up(self, round: int, answers: Answers, used: list[int]) -> int:
         """Move the server on by the mean of these clients' answers; the bytes of one of them."""
@@ -357,7 +427,7 @@ class Coordinator:
         if self.guard is not None and self.guard.central:
             number = self.guard.draws.size
             means = self.guard.released(means, size, self.everyone(round), round)
-        present = Cohort(participation=number / self.settings.clients, size=int(number), **plan)
+        present = Cohort(participation=number / len(progress.samples), size=int(number), **plan)
         server = self.algorithm.aggregate(progress.server, means, present)
         if not torch.isfinite(server.model).all():
             raise DivergedError(self.name, round)
@@ -418,8 +488,9 @@ def mean_measures(sites: dict[int, Measures]) -> Measures:
 
 def setup_of(algorithm: Algorithm, settings: Settings, parameters: int) -> dict[str, Any]:
     """What has to stay the same for an experiment to be continued."""
-    drawn = {key: getattr(settings, key) for key in ("clients", "seed", "participation", "cohort_size")}
+    drawn = {key: getattr(settings, key) for key in ("seed", "participation", "cohort_size")}
     trust = {each.name: getattr(settings, each.name) for each in fields(Trust) if getattr(settings, each.name)}
+    trust |= {"clients": settings.clients} if trust else {}  # its arithmetic is for so many
     return {"method": repr(algorithm), **drawn, **asdict(settings.training), "parameters": parameters, **trust}
 
 

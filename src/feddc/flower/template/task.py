@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from torch import nn
 
 import feddc
+import feddc.flower
 
 
-def load_client(node: Mapping[str, Any]) -> tuple[Any, Any]:
-    """This client's samples: x of shape (n, …) and y of shape (n,), class numbers from 0. YOUR OWN DATA GOES HERE.
+def load_client(node: Mapping[str, Any]) -> Any:
+    """This site's samples. YOUR OWN DATA GOES HERE.
 
-    ``node`` is what this SuperNode was started with. With --node-config 'partition-id=0 data="scans.npz"' the file
-    scans.npz is read, which has the arrays x and y; return arrays or tensors from anywhere else in the same way. The
-    function runs once, in this client's own process, and what it returns does not leave it.
+    ``node`` is what this site was started with. With --node-config 'partition-id=0 data="patients.csv"' that table is
+    read: columns of numbers, and the column label with class numbers or names; a fifth of the rows is held out, and on
+    it this site judges every model. Raw numbers are right: sites agree on one scale and on the numbers of classes. For
+    anything else return arrays x, y or feddc.flower.Samples(x, y, test=(x, y), standardise=True). The function runs in
+    this site's own process when a run begins, and what it returns does not leave it.
     """
     if "data" in node:
-        with np.load(str(node["data"])) as arrays:
-            return arrays["x"], arrays["y"]
-    # Until there is data: scikit-learn's digits, divided unevenly among all clients.
+        return feddc.flower.read_table(str(node["data"]))
+    # Until there is data: scikit-learn's digits, divided unevenly among all sites.
     federation = feddc.load("digits", clients=int(node["num-partitions"]), split="dirichlet:0.3")
     return federation.client_samples(int(node["partition-id"]))
 

@@ -1,0 +1,73 @@
+"""How samples are stored, and what is done to a batch of them before a model sees it.
+
+Bytes stay bytes and become floats a batch or a client at a time: images then take a quarter of the memory, in this
+process and in what workers share. An array that is mapped from a file is never read whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import DataError
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """Bytes to standardised floats: (x / 255 − mean) / std, with a number for each channel."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def __call__(self, part: Tensor) -> Tensor:
+        mean, std = (
+            torch.tensor(each, device=part.device).view(1, -1, *[1] * (part.ndim - 2)) for each in (self.mean, self.std)
+        )
+        return part.to(torch.float32).div_(255).sub_(mean).div_(std)
+
+
+def as_floats(part: Tensor) -> Tensor:
+    """Bytes as floats of the same values; anything else as it is."""
+    return part.to(torch.float32) if part.dtype == torch.uint8 else part
+
+
+class Mapped:
+    """An array in a file, of which rows are read when they are asked for. The file is open only while they are."""
+
+    def __init__(self, array: np.memmap[Any, Any], what: str) -> None:
+        good = array.filename is not None and array.flags.c_contiguous and array.base is not None
+        if not good or array.dtype.kind not in "fiu":
+            raise DataError(f"{what} data in a file must be a whole numpy.memmap of numbers, not a part or a transpose")
+        self.path, self.offset, self.shape = str(array.filename), array.offset, tuple(array.shape)
+        self._kind, self._what = array.dtype, what
+        self.ndim, self.device = array.ndim, torch.device("cpu")
+        self.dtype = torch.float32 if array.dtype.kind == "f" else torch.from_numpy(np.empty(0, array.dtype)).dtype
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def is_floating_point(self) -> bool:
+        return self.dtype.is_floating_point
+
+    def __getitem__(self, rows: slice) -> Tensor:
+        return self._read(rows)
+
+    def index_select(self, _: int, rows: Tensor) -> Tensor:
+        """These rows, as ``Tensor.index_select`` gives them."""
+        return self._read(rows.numpy())
+
+    def _read(self, rows: Any) -> Tensor:
+        try:
+            whole = np.memmap(self.path, self._kind, "r", self.offset, self.shape)
+        except (OSError, ValueError) as error:
+            raise DataError(f"{self.path}, from which {self._what} samples are read, cannot be used: {error}") from None
+        found = torch.from_numpy(np.array(whole[rows]))  # a copy: the map, and with it its memory, is let go
+        if found.is_floating_point():
+            if not torch.isfinite(found).all():
+                raise DataError(f"{self.path} has NaN or Inf in its {self._what} samples")
+            found = found.to(torch.float32)
+        return found

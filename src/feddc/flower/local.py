@@ -1,0 +1,145 @@
+"""`feddc flower up`: a whole federation on this machine, for trying an app with the processes of a real one.
+
+One SuperLink and a node for each site, each in a process group of its own, with a log of its own, in a Flower home of
+their own. They end together: when this process is told to end, when one of them ends, or when the run is over.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ..errors import ConfigError, RunError, check_count
+
+OFFLINE = {
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
+}
+"""No telemetry, no update checks, the packages that are installed, and shorter pauses."""
+START_SECONDS, END_SECONDS = 60, 15
+CONNECTION = "federation"
+
+
+class LocalFederation:
+    """Use as a context manager: at its end all processes that it started are gone."""
+
+    def __init__(self, folder: Path, sites: int, node_config: Sequence[str] = ()) -> None:
+        """``node_config`` are further settings of the sites, one text for each, such as 'data="a.csv"'."""
+        check_count("sites", sites)
+        if node_config and len(node_config) != sites:
+            raise ConfigError(f"there are {sites} sites, but {len(node_config)} node configs")
+        for program in ("flower-superlink", "flower-supernode", "flwr"):
+            if shutil.which(program) is None:
+                raise ConfigError(f"{program} is not on the PATH: pip install 'feddc[flower]'")
+        self.folder, self.sites, self.node_config = folder, sites, node_config
+        self.home = folder / "home"
+        self.port = free_port()
+        self.environment = {**os.environ, **OFFLINE, "FLWR_HOME": str(self.home.resolve())}
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> LocalFederation:
+        self.home.mkdir(parents=True, exist_ok=True)
+        (self.home / "config.toml").write_text(
+            f'[superlink]\ndefault = "{CONNECTION}"\n\n[superlink.{CONNECTION}]\n'
+            f'address = "127.0.0.1:{self.port}"\ninsecure = true\n'
+        )
+        try:
+            self._start(
+                "superlink", "flower-superlink", "--host", "127.0.0.1", "--port", str(self.port), "--insecure",
+                "--database", str(self.folder.resolve() / "federation.db"), "--disable-runtime-dependency-installation",
+            )  # fmt: skip
+            self._until(lambda: listening(self.port), "the SuperLink listens")
+            for site in range(self.sites):
+                more = self.node_config[site] if self.node_config else ""
+                self._start(
+                    f"node{site}", sys.executable, "-m", "feddc", "flower", "node", "--insecure",
+                    "--superlink", f"127.0.0.1:{self.port}", "--host", "127.0.0.1", "--port", str(free_port()),
+                    "--node-config", f"partition-id={site} num-partitions={self.sites} {more}".strip(),
+                )  # fmt: skip
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in self.processes.values():
+            _signal(process, signal.SIGTERM)
+        deadline = time.monotonic() + END_SECONDS
+        for process in self.processes.values():
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.1, deadline - time.monotonic()))
+            _signal(process, signal.SIGKILL)  # also what it has left behind
+            process.wait()
+
+    def check(self) -> None:
+        """RunError if one of the processes has ended."""
+        for name, process in self.processes.items():
+            if process.poll() is not None:
+                raise RunError(f"{name} has ended with exit code {process.returncode}: see {self.folder / name}.log")
+
+    def run(self, app: Path, run_config: str = "") -> int:
+        """Submit an app, show its log, and wait for its end: 0 if it was completed, 1 if not."""
+        options = ["--run-config", run_config] if run_config else []
+        subprocess.run(["flwr", "run", str(app), CONNECTION, "--stream", *options], env=self.environment, check=False)
+        listed = subprocess.run(
+            ["flwr", "ls", CONNECTION, "--format", "json"],
+            env=self.environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return 0 if finished(listed.stdout) else 1  # flwr run --stream ends with 0 in either case
+
+    def _start(self, name: str, *command: str) -> None:
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self.processes[name] = subprocess.Popen(
+                command, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0
+            )
+
+    def _until(self, true: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while not true():
+            self.check()
+            if time.monotonic() > deadline:
+                raise RunError(f"waited {START_SECONDS} seconds in vain until {what}: see {self.folder}")
+            time.sleep(0.2)
+
+
+def finished(listed: str) -> bool:
+    """Whether the newest run that `flwr ls --format json` lists was completed."""
+    try:
+        runs: list[Any] = json.loads(listed)["runs"]
+        return bool(runs) and str(runs[0]["status"]) == "finished:completed"
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def free_port() -> int:
+    """A port of this machine that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def listening(port: int) -> bool:
+    """Whether somebody listens there."""
+    with socket.socket() as probe:
+        probe.settimeout(0.5)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _signal(process: subprocess.Popen[bytes], number: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)

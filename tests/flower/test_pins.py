@@ -1,0 +1,177 @@
+"""A site that has pinned an app runs it and no other code, however that code comes to it."""
+
+from __future__ import annotations
+
+import compileall
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import feddc
+from feddc.cli import main
+from feddc.flower.client.launcher import PIN
+from feddc.flower.client.pins import app_hash
+from feddc.flower.new import write_app
+from tests.flower.deployment import BIN, OFFLINE, Deployment, descendants, free_port
+
+IMPORT = """
+from feddc.flower.client.pins import enforce
+enforce()
+import sys
+sys.path.insert(0, sys.argv[1])
+import importlib
+print(importlib.import_module(sys.argv[2]).__name__)
+"""
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("app") / "hospitals"
+    write_app(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pin(app: Path) -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{BIN}:{os.environ['PATH']}")
+        return app_hash(app)
+
+
+@pytest.fixture
+def unpacked(app: Path, tmp_path: Path) -> Path:
+    """The app as Flower unpacks it at a site."""
+    env = {**os.environ, **OFFLINE}
+    subprocess.run([BIN / "flwr", "build", "--app", app], cwd=tmp_path, env=env, check=True, capture_output=True)
+    [built] = tmp_path.glob("*.fab")
+    with zipfile.ZipFile(built) as archive:
+        archive.extractall(tmp_path / "me.hospitals")
+    return tmp_path / "me.hospitals"
+
+
+def run(folder: Path, module: str, pin: str) -> subprocess.CompletedProcess[str]:
+    path = str(Path(feddc.__file__).parents[1])
+    env = {**os.environ, PIN: pin, "PYTHONPATH": path, "MARK": str(folder.parent / "mark")}
+    command = [sys.executable, "-P", "-c", IMPORT, str(folder), module]
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+
+
+def test_the_pinned_app_runs(unpacked: Path, pin: str) -> None:
+    for _ in range(2):
+        done = run(unpacked, "hospitals.client", pin)
+        assert (done.returncode, done.stdout) == (0, "hospitals.client\n"), done.stderr
+
+
+EVIL = "import os, pathlib\npathlib.Path(os.environ['MARK']).touch()\n"
+
+
+def changed_file(folder: Path) -> str:
+    path = folder / "hospitals" / "client.py"
+    path.write_text(EVIL + path.read_text())
+    return "hospitals.client"
+
+
+def added_file(folder: Path) -> str:
+    (folder / "hospitals" / "more.py").write_text(EVIL)
+    return "hospitals.more"
+
+
+def other_component(folder: Path) -> str:
+    path = folder / "pyproject.toml"
+    path.write_text(path.read_text().replace("hospitals.client:app", "wave:open"))
+    return "wave"  # a module of Python itself, which nobody has imported yet
+
+
+def other_app(folder: Path) -> str:
+    shutil.rmtree(folder)
+    folder.mkdir()
+    (folder / "thief.py").write_text(EVIL)
+    return "thief"
+
+
+@pytest.mark.parametrize("change", [changed_file, added_file, other_component, other_app])
+def test_any_other_is_refused_before_a_line_of_it_runs(
+    change: Callable[[Path], str], unpacked: Path, pin: str, tmp_path: Path
+) -> None:
+    done = run(unpacked, change(unpacked), pin)
+    assert done.returncode == 1
+    assert f"this site runs only the app with the hash {pin}" in done.stderr
+    assert not (tmp_path / "mark").exists()
+
+
+def test_compiled_code_beside_the_pinned_source_is_not_used(unpacked: Path, pin: str, tmp_path: Path) -> None:
+    source = unpacked / "hospitals" / "client.py"
+    original, about = source.read_bytes(), source.stat()
+    evil = (EVIL.encode() + b"#" * len(original))[: len(original)]
+    source.write_bytes(evil)
+    os.utime(source, ns=(about.st_atime_ns, about.st_mtime_ns))
+    assert compileall.compile_file(source, quiet=1)
+    source.write_bytes(original)
+    os.utime(source, ns=(about.st_atime_ns, about.st_mtime_ns))
+    plain = subprocess.run(  # Python itself would run what was compiled
+        [sys.executable, "-c", "import sys; sys.path.insert(0, sys.argv[1]); import hospitals.client", str(unpacked)],
+        env={**os.environ, "MARK": str(tmp_path / "mark")}, check=False, capture_output=True,
+    )  # fmt: skip
+    assert (tmp_path / "mark").exists(), plain.stderr
+    (tmp_path / "mark").unlink()
+    assert run(unpacked, "hospitals.client", pin).returncode == 0
+    assert not (tmp_path / "mark").exists()
+
+
+def test_the_hash_changes_with_every_file(
+    app: Path, pin: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = tmp_path / "hospitals"
+    shutil.copytree(app, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{BIN}:{os.environ['PATH']}")
+        for same in (True, False):
+            with pytest.raises(SystemExit):
+                main(["flower", "hash", str(copy)])
+            assert (capsys.readouterr().out == f"{pin}\n") is same
+            (copy / "hospitals" / "task.py").write_text("x = 1\n")
+
+
+def test_a_hash_that_is_none(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{BIN}:{os.environ['PATH']}")
+    with pytest.raises(SystemExit) as end:
+        main(["flower", "node", "--app-hash", "abc", "--insecure"])
+    assert end.value.code == 2
+    assert "--app-hash must be the 64 digits" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("warm", [True, False])
+def test_a_real_site_refuses_a_changed_app_and_runs_the_pinned_one(
+    app: Path, pin: str, tmp_path: Path, warm: bool
+) -> None:
+    mine, theirs = tmp_path / "mine" / "hospitals", tmp_path / "theirs" / "hospitals"
+    for copy in (mine, theirs):
+        shutil.copytree(app, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    mark = tmp_path / "mark"
+    client = theirs / "hospitals" / "client.py"
+    client.write_text(f"open({str(mark)!r}, 'w').close()\n{client.read_text()}")
+    with Deployment(tmp_path / "here") as deployment:
+        deployment.superlink()
+        node = deployment.start(
+            "node0", "feddc", "flower", "node", "--app-hash", pin, "--superlink", deployment.address, "--insecure",
+            "--host", "127.0.0.1", "--port", str(free_port()), "--node-config", "partition-id=0 num-partitions=1",
+        )  # fmt: skip
+        if not warm:
+            deployment.until(lambda: len(descendants(node.pid)) == 3, 60, "the warm process runs")
+            [pid] = [pid for pid in descendants(node.pid) if b"feddc" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+            os.kill(pid, signal.SIGKILL)
+        log = deployment.stream(theirs, "clients=1 rounds=1 epochs=1 wait=20")
+        assert "is not used: it could not be reached or its app failed" in log
+        assert f"this site runs only the app with the hash {pin}" in deployment.log("node0")
+        assert not mark.exists()
+        log = deployment.stream(mine, 'clients=1 rounds=1 epochs=1 experiment="mine"')
+        assert [record["participants"] for record in deployment.records("mine")] == [[0]], log + deployment.log("node0")
