@@ -141,7 +141,7 @@ def test_list_names_everything(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 BAD = [
-    (["run", "--method", "fedc"], "unknown method 'fedc': did you mean 'feddc'?"),
+    (["run", "--method", "feddcc"], "unknown method 'feddcc': did you mean 'feddc'?"),
     (["compare", "--methods", "fedavg,fedproxx"], "did you mean 'fedprox'?"),
     (["compare", "--methods", "fedavg,fedavg"], "listed twice"),
     (["compare", "--methods", ""], "unknown method ''"),

@@ -54,6 +54,7 @@ def test_bad_input_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture
     bad(tmp_path, [str(tmp_path / "empty")], "holds no runs of feddc: it is empty", capsys)
     bad(tmp_path, [str(tmp_path / "foreign")], "none of its folders has config.toml and records.jsonl", capsys)
     bad(tmp_path, [str(good), str(other)], "split is 'dirichlet:0.1' in the first and 'iid' in the second", capsys)
+    bad(tmp_path, [str(good), "--target", "95"], "--target is a share, such as 0.95 for 95 %, not 95", capsys)
     bad(tmp_path, [str(good), "--figures", "bmp"], "figures are made as pdf, png, svg, not 'bmp'", capsys)
     (good / "summary.json").write_text('{"format": 99}')
     bad(tmp_path, [str(good)], "another version of feddc: its format is 99, not 2", capsys)

@@ -50,6 +50,8 @@ def report(
     from ..storage.atomic import write_whole
 
     settings = arrange(collect(runs), target)
+    share = target is None or 0 < target <= 1 or not any(setting.measure.percent for setting in settings)
+    check(share, f"--target is a share, such as 0.95 for 95 %, not {target:g}" if target is not None else "")
     page = render(settings, title or f"feddc: {', '.join(path.name for path in runs)}")
     check(not output.is_dir(), f"{output} is a folder: -o takes the name of the page to write")
     output.parent.mkdir(parents=True, exist_ok=True)

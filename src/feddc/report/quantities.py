@@ -41,7 +41,8 @@ class Quantity:
         note = self.short(line)
         words = f"{'at least ' if note else ''}{self.size(abs(found.difference))} {self.relation} {line.label}{note}"
         low, high = sorted((abs(found.low), abs(found.high)))
-        return words, f"95 % interval {self.size(low)} to {self.size(high)}; {TEST}, {found.seeds} seeds"
+        ends = f"{self.size(low).removesuffix(' points')} to {self.size(high)}"
+        return words, f"95 % interval {ends}; {TEST}, {found.seeds} seeds"
 
     def tied(self) -> list[Line]:
         """The lines with the very number of the first."""
