@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import feddc
+from feddc.engine.gradient import gradient_of
 from feddc.engine.local import local_sgd
 from feddc.models import FlatModel
 from feddc.types import Correction
@@ -69,7 +70,7 @@ def test_a_step_is_what_the_equations_say(
     generator = torch.Generator().manual_seed(5)
     batches = [(torch.randn(7, 6, generator=generator), torch.arange(7) % 3) for _ in range(4)]
     flat = FlatModel(module)
-    local_sgd(flat, batches, CORRECTIONS[name], training, training.lr)
+    local_sgd(flat, batches, CORRECTIONS[name], training, training.lr, gradient_of(flat, feddc.Classification()))
     wanted = by_hand(module, batches, CORRECTIONS[name], training)
     torch.testing.assert_close(flat.params, wanted.float(), rtol=1e-4, atol=1e-5)
 
@@ -78,7 +79,7 @@ def test_momentum_is_that_of_torch(model: nn.Module) -> None:
     training = feddc.LocalTraining(lr=0.1, weight_decay=0.1, clip_norm=None, momentum=0.9)
     batches = [(torch.randn(7, 6, generator=torch.Generator().manual_seed(i)), torch.arange(7) % 3) for i in range(4)]
     flat = FlatModel(model)
-    local_sgd(flat, batches, Correction(), training, training.lr)
+    local_sgd(flat, batches, Correction(), training, training.lr, gradient_of(flat, feddc.Classification()))
     optimiser = torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=0.1, momentum=0.9)
     for x, y in batches:
         optimiser.zero_grad()

@@ -56,7 +56,7 @@ def test_linear_starts_from_zeros() -> None:
         ("cnn", (64,), "needs images"),
         ("cnn", (1, 8, 8), "at least 16×16"),
         ("resnet18:norm=layer", (3, 32, 32), "one of group, batch"),
-        ("linear:3", (4,), "so many options"),
+        ("linear:3", (4,), "zeros must be true or false, not '3'"),
     ],
 )
 def test_bad_models_are_refused_in_a_sentence(text: str, shape: tuple[int, ...], words: str) -> None:
