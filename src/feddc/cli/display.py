@@ -135,7 +135,8 @@ class Display:
     def table(self, table: report.Table, more: tuple[str, Sequence[str]] | None = None) -> None:
         """A table of the report; ``more`` is a last column: its heading and its texts."""
         shown = Table(box=SIMPLE_HEAD, pad_edge=False)
-        shown.add_column("method", overflow="fold")
+        longest = max((len(label) for label, _ in table.rows), default=0)
+        shown.add_column("method", overflow="fold", min_width=min(longest, 20))
         for column in table.columns:
             shown.add_column(column.heading, justify="right", min_width=max(map(len, column.heading.split())))
         if more is not None:
