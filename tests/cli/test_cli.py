@@ -107,7 +107,7 @@ def test_a_key_written_in_two_ways_is_refused(tmp_path: Path, capsys: pytest.Cap
     file = tmp_path / "c.toml"
     file.write_text("batch-size = 20\nbatch_size = 30\n")
     assert feddc("run", "--config", str(file), "--out", str(tmp_path / "o")) == 2
-    assert "batch_size is there twice" in capsys.readouterr().err
+    assert "batch_size is given twice (batch-size and batch_size)" in capsys.readouterr().err
 
 
 def test_quiet_prints_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

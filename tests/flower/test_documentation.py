@@ -1,4 +1,4 @@
-"""The commands of docs/federation.md, run as they stand there but for the ports, as real processes on loopback."""
+"""The commands of docs/federation.md, run as they stand there except the ports, as real processes on loopback."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def data() -> None:
 @data.command("list")
 @data_dir_option
 def list_(data_dir: Path | None) -> None:
-    """Every data set that lies in files, and whether it is here."""
+    """Downloadable data sets, and whether they are here."""
     from ..data.fetch.catalogue import CATALOGUE
     from ..data.fetch.folder import data_folder
     from ..data.fetch.present import locate

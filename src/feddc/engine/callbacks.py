@@ -1,4 +1,4 @@
-"""Looking on while a simulation runs: trackers, dashboards, one's own prints."""
+"""Callbacks while a simulation runs: trackers, dashboards, one's own prints."""
 
 from __future__ import annotations
 

@@ -106,5 +106,5 @@ def make_cohorts(clients: int, rounds: int, sampling: Sampling, cohorts: Any = N
         return FixedSize(clients, cohort_size)
     p = 1.0 if participation is None else participation
     check_number("participation", p, 0, 1, above=True)
-    check(p * clients >= 1e-3, f"participation is {p:g}: of {clients} clients hardly ever one would join a round")
+    check(p * clients >= 1e-3, f"participation is {p:g}: with {clients} clients nearly every cohort would be empty")
     return Bernoulli(clients, p)

@@ -314,7 +314,7 @@ def check_fits(model: nn.Module, federation: Federation) -> None:
     """Refuse a model that cannot take the data's samples, or whose output the task cannot take."""
     check(isinstance(model, nn.Module), f"model must be a torch.nn.Module, not {type(model).__name__}")
     sized = not any(nn.parameter.is_lazy(p) for p in model.parameters())
-    check(sized, "the model has lazy layers, whose size is not known yet: call it once on a batch of samples before")
+    check(sized, "the model has lazy layers, whose size is not known yet: run one batch through it first")
     probe = copy.deepcopy(model).eval()
     x, y = federation.first(2)
     kind = next((p.dtype for p in probe.parameters()), torch.float32)

@@ -135,7 +135,7 @@ class Checkpoints:
             except OSError as error:
                 raise DamagedError(f"{name} cannot be read: {error.strerror}") from None
             if found != wanted:
-                raise DamagedError(f"{name} is not as it was written")
+                raise DamagedError(f"{name} is corrupted")
         return manifest
 
     def _load(self, simulation: Simulation, manifest: Mapping[str, Any]) -> None:
@@ -220,7 +220,7 @@ def _read_signed(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise DamagedError(f"{path.name} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DamagedError(f"{path.name} is not as it was written: {error}") from None
+        raise DamagedError(f"{path.name} is corrupted: {error}") from None
     if not isinstance(content, dict):
         raise DamagedError(f"{path.name} is not a manifest")
     return content

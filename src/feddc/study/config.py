@@ -177,7 +177,7 @@ def read_toml(path: Path, known: Mapping[str, Any]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for written, value in content.items():
         key = written.replace("-", "_")
-        check(key not in values, f"in {path}: {key} is there twice, with - and with _")
+        check(key not in values, f"in {path}: {key} is given twice ({key.replace('_', '-')} and {key})")
         values[key] = value
     for key, value in values.items():
         if key not in known:

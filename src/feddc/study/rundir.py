@@ -98,7 +98,7 @@ class RunDir:
         if info.get("arithmetic") != self.simulation.arithmetic:
             raise RunError(
                 f"{self.path} was begun with '{info.get('arithmetic')}' arithmetic, "
-                f"but here it would go on with '{self.simulation.arithmetic}', which rounds differently"
+                f"but here it would continue with '{self.simulation.arithmetic}', which rounds differently"
             )
         manifest, faults = self.checkpoints.restore(self.simulation, self._check)
         for fault in faults:
@@ -124,7 +124,7 @@ class RunDir:
         self._length += len(line)
 
     def checkpoint(self, say: Callable[[str], None], *, now: bool = False) -> None:
-        """Write a checkpoint if one is due, or ``now``. A disk that is full is said, and the run goes on."""
+        """Write a checkpoint if one is due, or ``now``. A full disk is reported, and the run continues."""
         rounds = self.simulation.round - self.checkpoints.round
         size = self.checkpoints.bytes_to_write(self.simulation)
         if not rounds or not (now or self.interval.due(rounds, size)):
@@ -177,7 +177,7 @@ class RunDir:
             toml = self.path / "config.toml"
             raise RunError(f"{toml} was changed after the run began: put it back, or begin a new run")
         if digest(self.path / "records.jsonl", length) != sha256:
-            raise DamagedError("records.jsonl is not as it was written")
+            raise DamagedError("records.jsonl is corrupted")
 
     def _truncate(self, length: int) -> None:
         """Drop what was recorded after the checkpoint: those rounds are run again."""

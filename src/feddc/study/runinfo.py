@@ -73,7 +73,7 @@ def read_info(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise RunError(f"cannot read {path / 'run.json'}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise RunError(f"{path / 'run.json'} is not as it was written: {error}") from None
+        raise RunError(f"{path / 'run.json'} is corrupted: {error}") from None
     if info["format"] > FORMAT:
         raise RunError(f"{path} has format {info['format']}, but this feddc reads up to {FORMAT}: use a newer feddc")
     return info

@@ -119,7 +119,7 @@ def read_outcome(path: Path) -> Outcome:
     except OSError as fault:
         raise RunError(f"cannot read {file}: {fault.strerror}") from None
     except (ValueError, KeyError, TypeError, RecursionError) as fault:
-        raise RunError(f"{file} is not as it was written: {fault}") from None
+        raise RunError(f"{file} is corrupted: {fault}") from None
     return Outcome(from_toml(path / "config.toml"), read_records(path / "records.jsonl"), executor, error)
 
 

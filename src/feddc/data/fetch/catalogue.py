@@ -1,4 +1,4 @@
-"""What is known of each data set: how it lies on disk, where it comes from, how it is prepared. Facts only, no code.
+"""What is known of each data set: its on-disk layout, where it comes from, how it is prepared. Facts only, no code.
 
 To add one: an entry here, a reader for its format if that is new, and its loader's line in ``feddc.data.DATA``.
 """
@@ -28,7 +28,7 @@ class File:
 
 @dataclass(frozen=True)
 class Layout:
-    """A way to lie on disk: these files in one of these folders of the data folder, and the reader for them."""
+    """An on-disk layout: these files in one of these folders of the data folder, and the reader for them."""
 
     folders: tuple[str, ...]
     files: tuple[File, ...]

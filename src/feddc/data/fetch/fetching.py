@@ -1,6 +1,6 @@
 """Fetch a data set: from the first origin that gives it whole, checked, and then moved into place.
 
-While under way everything lies in DATA/.partial/NAME, which no loader looks at. A file moves to its place only when all
+While under way everything is in DATA/.partial/NAME, which no loader looks at. A file moves to its place only when all
 files of the data set are there and right. Only the beginnings of cut downloads stay behind, to be continued.
 """
 

@@ -1,4 +1,4 @@
-"""The data folder: where data sets lie, and where ``feddc data fetch`` puts them."""
+"""The data folder: where data sets are kept, and where ``feddc data fetch`` puts them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same bytes out of ordinary packages, for machines that reach package registries but not the official places."""
+"""Byte-identical files from ordinary packages, for machines that reach package registries but not the official places."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def read_tiny_imagenet(path: Path) -> Arrays:
             image, _, rest = line.partition("\t")
             name, wnid = f"val/images/{image}", rest.partition("\t")[0]
             if name not in known or wnid not in number:
-                raise broken(path, f"val_annotations.txt speaks of {name} of class {wnid or '-'}, which is not there")
+                raise broken(path, f"val_annotations.txt lists {name} of class {wnid or '-'}, which is not there")
             test.append((name, number[wnid]))
         return Arrays(*_images(path, read, train), *_images(path, read, test))
 
