@@ -47,7 +47,7 @@ def test_result_model_is_the_global_model(federation: feddc.Federation, model: n
     first = result.rounds_to(0.5)
     assert first is not None
     assert result.bytes_to(0.5) == sum(r.bytes_up + r.bytes_down for r in result.records[:first])
-    assert result.rounds_to(1.1) is None is result.bytes_to(1.1)
+    assert result.rounds_to(1.0) is None is result.bytes_to(1.0)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Byte-identical files from ordinary packages, for machines that reach package registries but not the official places."""
+"""Byte-identical files from ordinary packages, for machines that reach registries but not the official URLs."""
 
 from __future__ import annotations
 
