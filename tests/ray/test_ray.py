@@ -15,6 +15,7 @@ from torch import nn
 import feddc
 from feddc.engine.executors import InProcess, Workers, choose
 from feddc.engine.local import Job
+from feddc.options import Compute
 from tests.engine.test_executors import corrections, dense, job, outcome, start, with_buffers_and_noise
 
 ray = pytest.importorskip("ray")
@@ -145,9 +146,9 @@ def test_the_automatic_choice_is_never_ray() -> None:
     ("options", "sentence"),
     [
         ({"ray_address": "auto"}, "ray_address='auto' needs executor='ray', not 'auto'"),
-        ({"name": "ray", "workers": 2}, "workers=2 does not go with executor='ray'"),
+        ({"executor": "ray", "workers": 2}, "workers=2 does not go with executor='ray'"),
     ],
 )
 def test_options_that_do_not_go_together(options: dict[str, object], sentence: str) -> None:
     with pytest.raises(feddc.ConfigError, match=re.escape(sentence)):
-        choose(job(dense()), 1, 4, **options)  # type: ignore[arg-type]
+        choose(job(dense()), 1, 4, Compute(**options))  # type: ignore[arg-type]
