@@ -232,7 +232,7 @@ def test_a_site_demands_more_than_the_server_asks_for(tmp_path: Path) -> None:
 )
 def test_what_does_not_go_together_is_refused(changes: dict[str, Any], why: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=why):
-        coordinator(feddc.FedAvg(), tmp_path, **changes)
+        coordinator(feddc.FedDyn(), tmp_path, **changes)
 
 
 def test_a_model_with_buffers_is_refused(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ class Node:
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self.command, self.environment = command, environment
         self.stopped = threading.Event()
+        self._signal: int = signal.SIGTERM
         self._process: subprocess.Popen[bytes] | None = None
         self._libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -67,14 +68,15 @@ class Node:
         self._process = process
         reader = threading.Thread(target=_relay, args=(process.stderr, refused), daemon=True)
         reader.start()
-        if self.stopped.is_set():
-            process.terminate()
+        if self.stopped.is_set():  # the signal came while it was being started
+            process.send_signal(self._signal)
         code = process.wait()
         reader.join(timeout=1.0)  # a process that it started may still hold its output
         return (code if code >= 0 else 128 - code), refused.is_set()
 
     def pass_on(self, signum: int, _: Any) -> None:
         """Hand a signal to the SuperNode, and start no other."""
+        self._signal = signum
         self.stopped.set()
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signum)
