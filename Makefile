@@ -16,7 +16,7 @@ demo: $(VENV)/installed
 
 test: $(VENV)/dev lint
 	scripts/install-chromium
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 bench: $(VENV)/dev
 	$(BIN)/python -m benchmarks
