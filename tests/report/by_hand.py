@@ -1,4 +1,4 @@
-"""Run directories as version 0.1 wrote them, written without the package: any version of it can be asked for its page."""
+"""Run directories as version 0.1 wrote them, made without the package, so that any version can be asked for its page."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from html import unescape
 from pathlib import Path
+
+import pytest
 
 from feddc.cli import main
 
@@ -57,10 +59,9 @@ def reaching(rounds: int, of: int) -> list[float]:
 def report(folder: Path, *more: str) -> Path:
     """The page that `feddc report` makes of the runs in a folder."""
     page = folder.parent / f"{folder.name}.html"
-    try:
+    with pytest.raises(SystemExit) as end:
         main(["report", str(folder), "-o", str(page), *more])
-    except SystemExit as end:
-        assert not end.code
+    assert not end.value.code
     return page
 
 
