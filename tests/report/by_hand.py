@@ -1,4 +1,4 @@
-"""Run directories as version 0.1 wrote them, made without the package, so that any version can be asked for its page."""
+"""Run directories as version 0.1 wrote them, made without the package: any version can be asked for its page."""
 
 from __future__ import annotations
 
