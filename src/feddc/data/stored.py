@@ -35,14 +35,21 @@ def as_floats(part: Tensor) -> Tensor:
     return part.to(torch.float32) if part.dtype == torch.uint8 else part
 
 
+def all_finite(part: Tensor) -> bool:
+    """Whether there is no NaN or Inf, without a mask of the data's size."""
+    return not part.numel() or bool(torch.isfinite(torch.stack(torch.aminmax(part))).all())
+
+
 class Mapped:
     """An array in a file, of which rows are read when they are asked for. The file is open only while they are."""
 
     def __init__(self, array: np.memmap[Any, Any], what: str) -> None:
-        good = array.filename is not None and array.flags.c_contiguous and array.base is not None
-        if not good or array.dtype.kind not in "fiu":
-            raise DataError(f"{what} data in a file must be a whole numpy.memmap of numbers, not a part or a transpose")
-        self.path, self.offset, self.shape = str(array.filename), array.offset, tuple(array.shape)
+        if array.filename is None or not array.flags.c_contiguous or array.dtype.kind not in "fiu":
+            raise DataError(
+                f"{what} data in a file must be a numpy.memmap of numbers, whole or rows that follow each other, "
+                "not every other row and not a transpose"
+            )
+        self.path, self.offset, self.shape = str(array.filename), _offset(array), tuple(array.shape)
         self._kind, self._what = array.dtype, what
         self.ndim, self.device = array.ndim, torch.device("cpu")
         self.dtype = torch.float32 if array.dtype.kind == "f" else torch.from_numpy(np.empty(0, array.dtype)).dtype
@@ -62,12 +69,21 @@ class Mapped:
 
     def _read(self, rows: Any) -> Tensor:
         try:
-            whole = np.memmap(self.path, self._kind, "r", self.offset, self.shape)
+            whole = np.asarray(np.memmap(self.path, self._kind, "r", self.offset, self.shape))
         except (OSError, ValueError) as error:
             raise DataError(f"{self.path}, from which {self._what} samples are read, cannot be used: {error}") from None
-        found = torch.from_numpy(np.array(whole[rows]))  # a copy: the map, and with it its memory, is let go
-        if found.is_floating_point():
-            if not torch.isfinite(found).all():
-                raise DataError(f"{self.path} has NaN or Inf in its {self._what} samples")
-            found = found.to(torch.float32)
-        return found
+        # One copy, in no more memory than it takes: the map, and with it its memory, is let go.
+        found = torch.from_numpy(np.array(whole[rows]) if isinstance(rows, slice) else whole.take(rows, axis=0))
+        if not found.is_floating_point():
+            return found
+        if not all_finite(found):
+            raise DataError(f"{self.path} has NaN or Inf in its {self._what} samples")
+        return found.to(torch.float32)
+
+
+def _offset(array: np.memmap[Any, Any]) -> int:
+    """Where in its file an array begins. A part of a mapped array has the ``offset`` of the whole."""
+    whole = array
+    while isinstance(whole.base, np.memmap):
+        whole = whole.base
+    return int(whole.offset) + int(array.ctypes.data) - int(whole.ctypes.data)

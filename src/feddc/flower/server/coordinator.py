@@ -17,7 +17,7 @@ from flwr.serverapp import Grid
 from torch import nn
 
 from ...algorithms import Algorithm, evaluated, method_name
-from ...data.federation import sample_weights
+from ...data.clients import sample_weights
 from ...engine import Record, Site
 from ...engine.cohorts import make_cohorts
 from ...engine.guarding import guard_of
