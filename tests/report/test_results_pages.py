@@ -30,7 +30,7 @@ def test_a_page_is_what_its_data_says(name: str, tmp_path: Path, monkeypatch: py
         shutil.copy(file, folder)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(pages, "save_picture", _named)  # drawing takes a second for each picture
-    monkeypatch.setattr(summary, "save_picture", lambda cells, path: path.touch())
+    monkeypatch.setattr(summary, "save_picture", lambda _, path: path.touch())
     text = (RESULTS / name).read_text(encoding="utf-8")
     [command] = re.findall(r"^Made by `feddc ([^`]+)`", text, re.MULTILINE)
     assert feddc(*shlex.split(command), "--stored", "--quiet", "--out", "none") == 0

@@ -15,7 +15,7 @@ from ..study.config import Config
 from .runs import Point, Run
 
 MADE = ("commit", "feddc", "torch", "processor")
-"""What a stored run says of where it comes from; the oldest name the commit that stored them, as 'at or before 35665e4'."""
+"""Where a stored run comes from; the oldest name the commit that stored them, as 'at or before 35665e4'."""
 
 
 def save(path: Path, runs: Mapping[str, Run]) -> None:

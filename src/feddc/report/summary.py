@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean, stdev
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from ..algorithms import METHODS, display_name
 from ..errors import RunError
@@ -14,7 +14,7 @@ from ..storage.atomic import write_whole
 from . import stored
 from .figures import new_figure, paper_style
 from .styles import BY_METHOD, INK
-from .verdicts import CLOSE_POINTS, CLOSE_ROUNDS, WIDTHS, Compared, compare
+from .verdicts import CLOSE_POINTS, CLOSE_ROUNDS, WIDTHS, Compared, Verdict, compare
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,10 +24,11 @@ MARKERS = {"mnist": "o", "fashion-mnist": "s", "cifar10": "^", "cifar100": "v", 
 RULE = f"""The rule. The paper prints one number a cell, of one seed; ours is the mean ± standard deviation over seeds.
 The deviation of a cell is that of its seeds, or the median one of the cells with the same data set and target, if that
 is larger, since a few seeds can happen to be nearly equal. The distance between our mean and the published number is
-compared with {WIDTHS:g} × deviation × √(1 + 1/seeds): both are chance. Rounds are compared by their ratio, accuracies by their
-difference.
+compared with {WIDTHS:g} × deviation × √(1 + 1/seeds): both are chance. Rounds are compared by their ratio, accuracies by
+their difference.
 
-- **agrees**: within that, and within {100 * (CLOSE_ROUNDS - 1):.0f} % or one round (rounds), or {CLOSE_POINTS:g} points (accuracy); or reached by neither
+- **agrees**: within that, and within {100 * (CLOSE_ROUNDS - 1):.0f} % or one round (rounds), or {CLOSE_POINTS:g} points
+  (accuracy); or reached by neither
 - **chance**: within that, but further apart: seeds alone differ by as much
 - **differs**: further apart than that
 - **one seed**: not shown to differ, but one seed is no evidence
@@ -102,11 +103,11 @@ def _colour(method: str) -> str:
 
 
 def _counts(cells: Sequence[Compared]) -> str:
-    lines = ["| | agrees | chance | differs | one seed | too short |", "|---|---|---|---|---|---|"]
+    verdicts = get_args(Verdict)
+    lines = [f"| | {' | '.join(verdicts)} |", "|---" * (1 + len(verdicts)) + "|"]
     groups = dict.fromkeys((each.data, each.what) for each in cells)
     for data, what in groups:
         count = Counter(each.verdict() for each in cells if (each.data, each.what) == (data, what))
-        verdicts = ("agrees", "chance", "differs", "one seed", "too short")
         lines.append(f"| {data}, {what} | {' | '.join(str(count[word]) for word in verdicts)} |")
     return "\n".join(lines) + "\n"
 
