@@ -24,8 +24,8 @@ MARKERS = {"mnist": "o", "fashion-mnist": "s", "cifar10": "^", "cifar100": "v", 
 RULE = f"""The rule. The paper prints one number a cell, of one seed; ours is the mean ± standard deviation over seeds.
 The deviation of a cell is that of its seeds, or the median one of the cells with the same data set and target, if that
 is larger, since a few seeds can happen to be nearly equal. The distance between our mean and the published number is
-compared with {WIDTHS:g} × deviation × √(1 + 1/seeds): both are chance. Rounds are compared by their ratio, accuracies by
-their difference.
+compared with {WIDTHS:g} × deviation × √(1 + 1/seeds): both are chance. Rounds are compared by their ratio, accuracies
+by their difference.
 
 - **agrees**: within that, and within {100 * (CLOSE_ROUNDS - 1):.0f} % or one round (rounds), or {CLOSE_POINTS:g} points
   (accuracy); or reached by neither
