@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from flwr.app import MessageType
 
-from ...algorithms import Algorithm, method_name
+from ...algorithms import Algorithm
 from ...engine.records import Rejected
-from ...engine.rounds import Sums, nbytes
-from ...errors import DivergedError, RunError
+from ...engine.rounds import Sums, diverged, nbytes
+from ...errors import RunError
 from ...models import Buffers
 from ...trust.secure import Secure
 from ...types import Cohort, Local, Means
@@ -191,5 +191,5 @@ class Exchange:
         present = Cohort(participation=number / len(progress.samples), size=int(number), **plan)
         server = self.algorithm.aggregate(progress.server, means, present)
         if not torch.isfinite(server.model).all():
-            raise DivergedError(method_name(self.algorithm), round)
+            raise diverged(self.algorithm, round)
         progress.server, progress.buffers, progress.round = server, buffers, round

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ...algorithms import Algorithm
 from ...engine.cohorts import make_cohorts
-from ...engine.guarding import guard_of
+from ...engine.guarding import draws_of, guard_of
 from ...errors import check
 from ...models import FlatModel
 from ...options import Sampling
@@ -39,8 +39,8 @@ class ServerGuard:
         cohorts = make_cohorts(
             settings.clients, settings.rounds, Sampling(settings.participation, settings.cohort_size)
         )
-        about = (settings, algorithm, model, cohorts, settings.clients, settings.rounds, unpredictable)
-        self.guard: Guard | None = guard_of(*about, empty=False)
+        drawn = draws_of(cohorts, settings.clients, empty=False)
+        self.guard: Guard | None = guard_of(settings, algorithm, model, drawn, settings.rounds, unpredictable)
         robust = self.guard is not None and self.guard.robust is not None
         self.later = robust and keeps_state
         """Whether a client can keep its state only when its next question tells what was used of its update."""
