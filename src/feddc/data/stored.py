@@ -91,7 +91,10 @@ class Mapped:
         Not through the map: touching a page of it makes its neighbours resident too, up to sixteen times the memory.
         """
         row = self._kind.itemsize * math.prod(self.shape[1:])
-        space, begins = memoryview(found.reshape(-1).view(np.uint8)), np.flatnonzero(np.diff(rows, prepend=-2) != 1)
+        space, begins = (
+            memoryview(found.reshape(-1).view(np.uint8).data),
+            np.flatnonzero(np.diff(rows, prepend=-2) != 1),
+        )
         with self.path.open("rb") as file:
             for start, stop in pairwise([*begins.tolist(), len(rows)]):
                 file.seek(self.offset + int(rows[start]) * row)
