@@ -119,7 +119,7 @@ def rounds_to(target: float, heading: str = "rounds") -> Column:
         found = line.reach(target)
         values = [each.rounds for each in found.values() if each.reached]
         if not found:
-            return Entry("not yet")
+            return Entry(f"not yet, at round {min(run.points[-1].round for run in line.ran)}")
         text = rounds_text(list(found.values()), len(line.ran) - len(found))
         least = min((each.rounds for each in found.values() if not each.reached), default=None)
         return _numbers(text, values, "" if least is None else f">{least}")
