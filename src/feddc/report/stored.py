@@ -17,6 +17,9 @@ from .runs import Point, Run
 MADE = ("commit", "feddc", "torch", "processor")
 """Where a stored run comes from; the oldest name the commit that stored them, as 'at or before 35665e4'."""
 
+FEW = 20
+"""The scores of single clients are stored where there are no more than so many, such as hospitals."""
+
 
 def save(path: Path, runs: Mapping[str, Run]) -> None:
     """Write runs under their keys, added to what the file has already. What came out of a file is not written again."""
@@ -44,7 +47,7 @@ def _pack(run: Run) -> dict[str, Any]:
         "accuracy": [None if point.score is None else round(point.score, 5) for point in run.points],
         "kilobytes": [round(each / 1e3) for each in moved],
         "seconds": round(run.points[-1].seconds or 0.0, 1),
-    }
+    } | ({"clients": list(run.clients)} if 0 < len(run.clients) <= FEW else {})
 
 
 def _unpack(packed: Mapping[str, Any]) -> Run:
@@ -55,7 +58,9 @@ def _unpack(packed: Mapping[str, Any]) -> Run:
     )
     unsaid = {"batch_size": None, "clip_norm": None}  # older files leave out what is None
     about = {"versions": packed.get("made", {})}
-    return Run(Config(**(unsaid | packed["config"])), points, packed.get("status", "finished"), about=about)
+    clients = tuple(packed.get("clients", ()))
+    config = Config(**(unsaid | packed["config"]))
+    return Run(config, points, packed.get("status", "finished"), about=about, clients=clients)
 
 
 def _read(path: Path) -> dict[str, Any]:
