@@ -152,7 +152,7 @@ def describe(config: Config, clients: int) -> str:
     return (
         f"{config.data}, {clients} clients, {config.split or 'natural split'}, {who}, {config.model}, "
         f"{config.rounds} rounds, {config.epochs} local epochs, batch {config.batch_size or 'full'}, "
-        f"lr {config.lr:g}×{config.lr_decay:g}, seed {config.seed}"
+        f"lr {config.rates or f'{config.lr:g}×{config.lr_decay:g}'}, seed {config.seed}"
     )
 
 

@@ -17,7 +17,7 @@ from .tables import Table, overview
 
 
 def page(folder: Path, stem: str, runs: Sequence[Run], command: str, section: str = "") -> Path:
-    """Write ``stem.md``: tables, the study's own section, notes on misprints, a picture for each setting that was run."""
+    """Write ``stem.md``: tables, the study's own section, notes on misprints, a picture for each setting that ran."""
     settings = arrange(runs)
     parts = [f"# {stem}\n", f"Made by `{command}` from `{stem}.json`.\n"]
     parts += [markdown(table) for table in overview(settings)]
