@@ -151,7 +151,7 @@ def test_what_sites_clip_and_add_is_what_they_remember(algorithm: Any, privacy: 
     assert all(site.update is None for r in records for site in r.sites)
 
 
-RULES = ["norm:0.8", "trimmed-mean:0.2", "median", "centered-clip:0.8"]
+RULES = ["norm:0.8", "trimmed-mean:0.2", "trimmed-mean:0.2:mean", "median", "centered-clip:0.8"]
 
 
 @pytest.mark.parametrize("algorithm", [feddc.FedAvg(), *STATEFUL], ids=str)
@@ -227,6 +227,7 @@ def test_a_site_demands_more_than_the_server_asks_for(tmp_path: Path) -> None:
         ({"secure": "masked", "late": "use"}, "late=use is not possible"),
         ({"secure": "masked", "robust": "median"}, "secure hides single updates"),
         ({"robust": "median", "late": "use"}, "robust compares answers of one round"),
+        ({"robust": "median:from=3"}, "applies from the round in which it is first given"),
         ({"attack": "sign-flip"}, "attack poisons simulated clients only"),
     ],
 )

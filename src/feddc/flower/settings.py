@@ -34,8 +34,9 @@ class Settings(Trust):
     ``most_samples`` is not let in. ``experiment`` names what a later run continues; ``folder`` is where the server
     keeps it (by default in Flower's home folder). ``test_sites`` has every site judge the model on its held-out
     samples. ``robust``, ``privacy``, ``epsilon``, ``delta`` and ``secure`` ("masked") are those of a simulation; a site
-    may ask for more clip and noise than the server does. With ``simulation`` a run that meets a real site ends before
-    anything is trained.
+    may ask for more clip and noise than the server does. The last ``keep`` rounds can be taken back, from server and
+    clients, by a run with ``rollback``, which may have another ``robust``. With ``simulation`` a run that meets a real
+    site ends before anything is trained.
     """
 
     clients: int = 3
@@ -54,13 +55,16 @@ class Settings(Trust):
     most_samples: int = 10_000_000
     test_sites: bool = True
     simulation: bool = False
+    keep: int = 5
+    rollback: int = 0
     folder: str | None = None
     training: LocalTraining = LocalTraining()
 
     def __post_init__(self) -> None:
         for name in ("clients", "rounds", "evaluate_every", "min_answers", "most_samples"):
             check_count(name, getattr(self, name))
-        check_count("seed", self.seed, 0)
+        for name in ("seed", "keep", "rollback"):
+            check_count(name, getattr(self, name), 0)
         check(self.attack is None, "attack poisons simulated clients only")
         check_number("wait", self.wait, 0)
         check_number("answer_within", self.answer_within, 0, above=True)

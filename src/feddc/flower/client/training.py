@@ -26,7 +26,7 @@ from ..samples import AGREED, Agreed, Samples, as_samples, hold_out
 from ..settings import NAME, method_from, training_from
 from ..states import ModelOnly, as_rows, as_vectors, from_arrays, join_buffers, split_buffers, templates
 from .guarding import site_guard
-from .memory import ClientMemory
+from .memory import MOST_STATES, ClientMemory
 from .settling import FILTER, filter_from, settle, wait
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class TrainingClient:
     def answer(self, asked: Packet) -> Packet:
         """Say who this is, train, or evaluate."""
         questions = {"who": self.introduce, "train": self.train, "evaluate": self.evaluate}
-        questions |= dict.fromkeys(("keys", "shares", "reveal"), self.mask)
+        questions |= dict.fromkeys(("keys", "shares", "reveal"), self.mask) | {"states": self.states}
         what = asked.config.get("ask")
         check(what in questions, f"the server asks for {what!r}, which is not known here")
         return questions[str(what)](asked)
@@ -86,10 +86,10 @@ class TrainingClient:
         agreed, vectors, own = self._arrays(asked)
         sent, buffers = from_arrays(vectors, shape.sent), from_arrays(own, shape.buffers)
 
-        memory = ClientMemory(self.folder / experiment / f"client-{self.number}")
+        memory = self._memory(experiment)
         if (decided := filter_from(config, asked.arrays, self.model.params.numel())) is not None:
             settle(memory, seen, algorithm, shape, decided)
-        state, lost, trained_with = memory.recall(seen, shape.client)
+        state, lost, trained_with = memory.recall(seen, shape.client, int(config.get("oldest", seen)))
         if trained_with is not None:
             state = reweighed(algorithm, state, trained_with, len(self.samples.y))
         weight = torch.tensor([[config["weight"]]], dtype=torch.float32)
@@ -112,6 +112,16 @@ class TrainingClient:
             drift = getattr(after, "drift", None)
             reply |= {"update": float(local.delta.norm())} | ({} if drift is None else {"drift": float(drift.norm())})
         return Packet(reply, join_buffers(as_vectors(upload), trained))
+
+    def states(self, asked: Packet) -> Packet:
+        """The rounds to which this client could go back, before the server takes some back."""
+        experiment = experiment_of(asked.config)
+        about = {"experiment": experiment, "round": int(asked.config["round"]), "client": self.number}
+        return Packet(about | {"states": self._memory(experiment).rounds()})
+
+    def _memory(self, experiment: str) -> ClientMemory:
+        most = int(self.node.get("most-states", MOST_STATES))
+        return ClientMemory(self.folder / experiment / f"client-{self.number}", most)
 
     def mask(self, asked: Packet) -> Packet:
         """Take part in an exchange of secure aggregation."""

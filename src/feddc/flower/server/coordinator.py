@@ -43,6 +43,7 @@ from .asking import Correspondence, RefusedError, SilentError
 from .checkpoint import Checkpoint
 from .directory import Directory, configuration
 from .members import SETTLE_SECONDS, Members, bindings
+from .rollback import roll_back
 
 MOST_CLIENTS = 100_000
 PATIENCE = {"refuse": 2.0, "use": 10.0}
@@ -95,10 +96,11 @@ class Coordinator:
         self.begun = False
         self.judge: Judge | None = None
         folder = Path(settings.folder).expanduser() if settings.folder else flower_home() / "feddc"
-        self.checkpoint = Checkpoint(folder, settings.experiment, setup_of(algorithm, settings, self.parameters))
+        setup = setup_of(algorithm, settings, self.parameters)
+        self.checkpoint = Checkpoint(folder, settings.experiment, setup, settings.keep)
         self.directory = Directory(self.checkpoint.folder, configuration(algorithm, module, settings))
         try:
-            self.progress = self.checkpoint.load(self.shape.server, self.shape.buffers)
+            self.progress = self.checkpoint.load(self.shape.server, self.shape.buffers, self.changing)
         except BaseException:
             self.checkpoint.close()
             raise
@@ -119,6 +121,8 @@ class Coordinator:
                 raise
 
     def _rounds(self) -> Iterator[Record]:
+        if self.settings.rollback:
+            roll_back(self)
         settings, progress = self.settings, self.progress
         begun = progress.round > 0
         where = f"continues after round {progress.round}" if begun else "begins"
@@ -139,7 +143,7 @@ class Coordinator:
         if self.test is not None:
             self.judge = Judge(self.module, as_samples(self.test).tested(progress.agreed))
         while progress.round < settings.rounds:
-            if self.budget is not None and not self.budget.allows(progress.round + 1):
+            if self.budget is not None and not self.budget.allows(progress.round + progress.undone + 1):
                 log(INFO, "feddc: the privacy budget is spent after round %s", progress.round)
                 break
             record = self.step()
@@ -241,12 +245,15 @@ class Coordinator:
             tuple(rejected),
             tuple(dropped),
             sites=sites,
-            epsilon=None if self.guard is None else self.guard.spent(round),
+            epsilon=None if self.guard is None else self.guard.spent(round + progress.undone),
         )
         self.checkpoint.save(progress, record)
-        module = module_with(self.module, evaluated(self.algorithm, progress.server), progress.buffers)
-        self.directory.keep_models(module, record, progress.agreed)
+        self.directory.keep_models(self.judged_module(), record, progress.agreed)
         return record
+
+    def judged_module(self) -> nn.Module:
+        """The module with the weights that are judged."""
+        return module_with(self.module, evaluated(self.algorithm, self.progress.server), self.progress.buffers)
 
     def plain(self, round: int, questions: Mapping[int, Packet]) -> Taken:
         """A round in which the server reads every answer."""
@@ -301,6 +308,7 @@ class Coordinator:
         if self.guard is not None:
             real = self.guard.secure is None or isinstance(self.guard.secure, Masked)
             check(real, "on Flower updates are really masked: secure=masked, with the options of simulated")
+            check(self.guard.filtered.always, "on Flower robust applies from the round in which it is first given")
             on_time = self.guard.secure is None or self.settings.late == "refuse"
             check(on_time, "secure=masked adds up what is there in time: late=use is not possible with it")
             check(
@@ -440,6 +448,7 @@ class Coordinator:
             "experiment": self.progress.id,
             "round": round,
             "seen": self.progress.seen.get(client, 0),
+            "oldest": self.oldest(client),
             "weight": float(self.weights[client]),
             "steps": self.nominal,
             "seed": self.settings.seed,
@@ -450,6 +459,16 @@ class Coordinator:
             **({"guard.later": True} if self.later else {}),
             **({FACTOR: self.progress.factors[client]} if client in self.progress.factors else {}),
         }
+
+    def oldest(self, client: int) -> int:
+        """The earliest round of which this client's state may be needed again."""
+        seen = self.progress.seen.get(client, 0)
+        return min((each.get(client, 0) for each in self.checkpoint.kept.values()), default=seen)
+
+    @property
+    def changing(self) -> tuple[str, ...]:
+        """The settings that may be others than those that the experiment was begun with."""
+        return ("robust",) if self.settings.rollback else ()
 
     def evaluate(self) -> tuple[Measures, dict[int, Measures]]:
         """The global model on the server's test set and on every connected site's, where it is due."""
