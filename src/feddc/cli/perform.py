@@ -33,7 +33,7 @@ class Shown(Listener):
         if self.kind != "study" and not self.display.tasks:
             self.display.say(self.about())
             self.display.say(f"executor: {executor}")
-        self.display.watch(label(cell, self.kind), cell.config.rounds)
+        self.display.watch(label(cell, self.kind), cell.config.rounds, cell.config.method)
 
     def on_record(self, cell: Cell, record: Record) -> None:
         self.display.on_record(label(cell, self.kind), record)

@@ -20,11 +20,11 @@ from ...algorithms import Algorithm, evaluated, method_name
 from ...data.federation import sample_weights
 from ...engine import Record, Site
 from ...engine.cohorts import make_cohorts
-from ...engine.guarding import guard_of
+from ...engine.guarding import draws_of, guard_of
 from ...engine.local import Start, sharpened, steps_column
 from ...engine.membership import resized, restarted, sizes_of
 from ...engine.records import Rejected
-from ...engine.rounds import Sums, nbytes
+from ...engine.rounds import Sums, diverged, nbytes
 from ...errors import DivergedError, RunError, check
 from ...models import Buffers, FlatModel, module_with
 from ...options import Sampling, Trust
@@ -87,8 +87,8 @@ class Coordinator:
         )
         sampling = Sampling(settings.participation, settings.cohort_size)
         self.cohorts = make_cohorts(settings.clients, settings.rounds, sampling)
-        about = (settings, algorithm, flat, self.cohorts, settings.clients, settings.rounds, unpredictable)
-        self.guard = guard_of(*about, empty=False)
+        drawn = draws_of(self.cohorts, settings.clients, empty=False)
+        self.guard = guard_of(settings, algorithm, flat, drawn, settings.rounds, unpredictable)
         self.check_guard()
         self.members = Members(grid, self.introduce, settings.wait, bindings(settings.nodes))
         self.questions = Correspondence(grid, settings.answer_within * PATIENCE[settings.late])
@@ -438,7 +438,7 @@ class Coordinator:
         present = Cohort(participation=number / len(progress.samples), size=int(number), **plan)
         server = self.algorithm.aggregate(progress.server, means, present)
         if not torch.isfinite(server.model).all():
-            raise DivergedError(self.name, round)
+            raise diverged(self.algorithm, round)
         progress.server, progress.buffers, progress.round = server, buffers, round
 
     def question(self, round: int, client: int) -> dict[str, Any]:
