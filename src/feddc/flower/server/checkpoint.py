@@ -112,8 +112,9 @@ class Checkpoint:
                 if name.startswith(_FILTER):
                     round, _, rest = name.removeprefix(_FILTER).partition(":")
                     filters.setdefault(int(round), {})[rest] = tensor.numpy()
-            said = samples, _seen(progress), agreed, away, progress["norm"], factors, filters
-            return Progress(*found, *place, *said, int(progress.get("undone", 0)))
+            undone = int(progress.get("undone", 0))
+            seen, norm = _seen(progress), progress["norm"]
+            return Progress(*found, *place, samples, seen, agreed, away, norm, factors, filters, undone)
         except (KeyError, ValueError) as error:
             raise RunError(f"{path} is not a checkpoint of this model and method: {error}") from None
 
