@@ -14,7 +14,7 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -209,7 +209,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         "benchmarks.trust", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    tables = {"attacks": attacks, "recovery": recovery, "privacy": privacy, "secure": secure}
+    tables: dict[str, Callable[..., Iterator[str]]] = {
+        "attacks": attacks,
+        "recovery": recovery,
+        "privacy": privacy,
+        "secure": secure,
+    }
     parser.add_argument("table", choices=tables)
     parser.add_argument("data", nargs="?", default="digits", choices=list(ATTACKED))
     parser.add_argument("--split", default="iid", help="who holds what")

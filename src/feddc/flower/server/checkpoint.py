@@ -60,6 +60,17 @@ class Progress:
     """What else the rule did in a round, as long as a client's last used update is of that round."""
     undone: int = 0
     """How many rounds were run and taken back: what they cost in privacy stays spent."""
+    kept: dict[int, dict[int, int]] = field(default_factory=dict)
+    """The rounds whose state is kept to go back to, and ``seen`` as it was then."""
+
+    def oldest(self, client: int) -> int:
+        """The earliest round of which this client's state may be needed again."""
+        return min((seen.get(client, 0) for seen in self.kept.values()), default=self.seen.get(client, 0))
+
+    def become(self, other: Progress) -> None:
+        """Stand where ``other`` does."""
+        for each in dataclasses.fields(Progress):
+            setattr(self, each.name, getattr(other, each.name))
 
 
 class Checkpoint:
@@ -73,8 +84,6 @@ class Checkpoint:
         """
         self.folder, self.experiment, self.setup = folder / experiment / "server", experiment, setup
         self.keep = keep
-        self.kept: dict[int, dict[int, int]] = {}
-        """The rounds whose state is kept, and in which round an answer of each client had been used last by then."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = Lock(self.folder)
 
@@ -93,7 +102,7 @@ class Checkpoint:
         progress = self._read(path, server, buffers, changing)
         for file in (self.folder / "kept").glob("*.safetensors"):
             if file.stem.isdecimal() and int(file.stem) <= progress.round:
-                self.kept[int(file.stem)] = _seen(json.loads(files.read_about(file)["progress"]))
+                progress.kept[int(file.stem)] = _seen(json.loads(files.read_about(file)["progress"]))
         return progress
 
     def _read(self, path: Path, server: Any, buffers: Buffers, changing: Collection[str]) -> Progress:
@@ -135,24 +144,28 @@ class Checkpoint:
         about = {"setup": json.dumps(self.setup), "progress": json.dumps(where), **progress.agreed.metadata()}
         files.write(self.folder / "state.safetensors", tensors, about)
 
-    def load_kept(self, round: int, server: Any, buffers: Buffers, changing: Collection[str]) -> Progress:
-        """The state after an earlier round; RunError if it is not kept."""
-        if round not in self.kept:
-            rounds = ", ".join(map(str, sorted(self.kept))) or "no round"
+    def earlier(self, progress: Progress, round: int, changing: Collection[str]) -> Progress:
+        """Where the experiment stood after an earlier round; RunError if that is not kept."""
+        if round not in progress.kept:
+            rounds = ", ".join(map(str, sorted(progress.kept))) or "no round"
             raise RunError(f"the server keeps its state of {rounds}, not of round {round}: keep says how many rounds")
-        return self._read(self._kept(round), server, buffers, changing)
+        found = self._read(self._kept(round), progress.server, progress.buffers, changing)
+        found.kept = {each: seen for each, seen in progress.kept.items() if each <= round}
+        found.undone = progress.undone + progress.round - round
+        return found
 
-    def undo(self, progress: Progress, last: int) -> str:
-        """Go back to ``progress``, from round ``last``; the name of the file in which the records are now."""
+    def undo(self, progress: Progress, earlier: Progress) -> str:
+        """Go back from one to the other; the name of the file in which the records of the rounds between are now."""
         number = 1 + len(list(self.folder.glob("undone-*.jsonl")))
         path, name = self.folder / "records.jsonl", f"undone-{number}.jsonl"
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        undone = [line for line in lines if progress.round < json.loads(line)["round"] <= last]
+        undone = [line for line in lines if earlier.round < json.loads(line)["round"] <= progress.round]
         write_whole(self.folder / name, "".join(undone))
-        self.write(progress)
-        self.drop_records_after(progress.round)
-        for round in [each for each in self.kept if each > progress.round]:
-            self._forget(round)
+        self.write(earlier)
+        self.drop_records_after(earlier.round)
+        for round in progress.kept.keys() - earlier.kept.keys():
+            self._kept(round).unlink(missing_ok=True)
+        progress.become(earlier)
         return name
 
     def _keep(self, progress: Progress) -> None:
@@ -165,13 +178,10 @@ class Checkpoint:
                 os.link(self.folder / "state.safetensors", place)  # it is replaced, never written to: no second copy
             except OSError:  # a file system without links
                 shutil.copyfile(self.folder / "state.safetensors", place)
-            self.kept[progress.round] = dict(progress.seen)
-        for round in [each for each in self.kept if each < progress.round - self.keep]:
-            self._forget(round)
-
-    def _forget(self, round: int) -> None:
-        self._kept(round).unlink(missing_ok=True)
-        del self.kept[round]
+            progress.kept[progress.round] = dict(progress.seen)
+        for round in [each for each in progress.kept if each < progress.round - self.keep]:
+            self._kept(round).unlink(missing_ok=True)
+            del progress.kept[round]
 
     def _kept(self, round: int) -> Path:
         return self.folder / "kept" / f"{round:06d}.safetensors"

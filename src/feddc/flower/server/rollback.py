@@ -28,46 +28,40 @@ def roll_back(run: Coordinator) -> None:
 
     A client's state goes back with the next question to it, which says the round whose state counts.
     """
-    now, rounds = run.progress, run.settings.rollback
-    target = now.round - rounds
+    progress, rounds = run.progress, run.settings.rollback
+    last, target = progress.round, progress.round - rounds
     if target < 1:
-        raise RunError(
-            f"{now.round} rounds were run, so {rounds} cannot be taken back: to begin again, name another experiment"
-        )
-    before = run.checkpoint.load_kept(target, run.shape.server, run.shape.buffers, run.changing)
+        raise RunError(f"{last} rounds were run, so {rounds} cannot be taken back: name another experiment to begin")
+    earlier = run.checkpoint.earlier(progress, target, run.changing)
     if run.shape.client:
-        check_states(run, before)
-    before.undone = now.undone + rounds
-    file = run.checkpoint.undo(before, now.round)
-    run.progress = before
-    run.directory.go_back(run.judged_module(), target, before.agreed)
-    log(WARNING, "feddc: took back rounds %s to %s; their records are in %s", target + 1, now.round, file)
+        check_states(run, earlier)
+    file = run.checkpoint.undo(progress, earlier)
+    run.directory.go_back(run.judged_module(), target, progress.agreed)
+    log(WARNING, "feddc: took back rounds %s to %s; their records are in %s", target + 1, last, file)
 
 
-def check_states(run: Coordinator, before: Progress) -> None:
+def check_states(run: Coordinator, earlier: Progress) -> None:
     """Refuse to go back where a client has not kept its state, or cannot be asked."""
-    needed = {client: round for client, round in before.seen.items() if round}
-    run.members.gather(sorted(needed), len(needed))
-    now = run.progress.round
-    for client in needed:
-        run.ask(client, Packet({"ask": "states", "experiment": before.id, "round": now}), now, MessageType.QUERY)
-    missing = dict(needed)
-    for client, _, answer, _ in run.questions.arrivals(
-        now, time.monotonic() + run.settings.answer_within, MessageType.QUERY
-    ):
+    missing, now = {client: round for client, round in earlier.seen.items() if round}, run.progress.round
+    run.members.gather(sorted(missing), len(missing))
+    for client in missing:
+        question = Packet({"ask": "states", "experiment": earlier.id, "round": now})
+        run.exchange.ask(client, question, now, MessageType.QUERY)
+    within = time.monotonic() + run.settings.answer_within
+    for client, _, answer, _ in run.questions.arrivals(now, within, MessageType.QUERY):
         try:
             if isinstance(answer, RefusedError):
                 raise answer
-            check_for(answer, before.id, now, client)
+            check_for(answer, earlier.id, now, client)
         except RefusedError as reason:
             log(WARNING, "feddc: client %s does not say which states it has kept: %s", client, reason)
             continue
         kept = answer.config.get("states")
-        if isinstance(kept, list) and needed.get(client) in kept:
-            missing.pop(client, None)
+        if isinstance(kept, list) and missing.get(client) in kept:
+            del missing[client]
     if missing:
         client, round = min(missing.items())
         raise RunError(
-            f"client {client} has not kept its state of round {round}, so rounds after {before.round} cannot be taken "
+            f"client {client} has not kept its state of round {round}, so rounds after {earlier.round} cannot be taken "
             "back; nothing was changed"
         )
