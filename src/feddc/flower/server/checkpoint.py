@@ -192,7 +192,7 @@ class Checkpoint:
         if path.exists():
             lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
             kept = [line for line in lines if line.endswith("\n") and json.loads(line)["round"] <= round]
-            path.write_text("".join(kept), encoding="utf-8")
+            write_whole(path, "".join(kept))
 
     def _check_same(self, begun: dict[str, Any], changing: Collection[str]) -> None:
         for key in {**self.setup, **begun}:
