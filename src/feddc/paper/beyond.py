@@ -55,7 +55,7 @@ COMBINED: dict[str, dict[str, Any]] = {
 
 
 def riddle() -> Iterator[Cell]:
-    """Fashion-MNIST on D1, where FedDC needs over twice the published rounds: what could the paper have done otherwise?"""
+    """Fashion-MNIST on D1, where FedDC needs over twice the published rounds: what did the authors do otherwise?"""
     same = {"data": "fashion-mnist", "split": "dirichlet:0.6", "clients": 100, "participation": 0.15, "method": "feddc"}
     for row, change in RIDDLE.items():
         printed = published_rounds("fashion-mnist", "d1", 0.15, 0.89, "feddc") if not change else None
@@ -63,7 +63,7 @@ def riddle() -> Iterator[Cell]:
 
 
 def unbalanced() -> Iterator[Cell]:
-    """Clients of different sizes: MNIST, all five methods, with the authors' one K for all and with each client's own."""
+    """Clients of different sizes: MNIST, five methods, with the authors' one K for all and with each client's own."""
     same = {"data": "mnist", "split": "iid+unbalanced:0.3", "target": 0.98}
     for participation in (0.15, 1.0):
         for row, method in FORMS.items():
