@@ -86,7 +86,8 @@ class Run:
         """Over single clients, in the last round that scored them: the mean, or the mean of the worst tenth."""
         found = (record.clients for record in reversed(self.records) if record.clients is not None)
         scores = next(found, None)
-        return self.about.get("clients", {}).get(part) if scores is None else getattr(scores, part)
+        stored: Mapping[str, float] = self.about.get("clients", {})
+        return stored.get(part) if scores is None else float(getattr(scores, part))
 
     @property
     def bound(self) -> int:
