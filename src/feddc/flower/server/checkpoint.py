@@ -24,6 +24,7 @@ from ...errors import RunError
 from ...models import Buffers
 from ...storage import tensors as files
 from ...storage.lock import Lock
+from ...tasks import Score
 from ..samples import Agreed
 
 _FILTER = "filter of round "
@@ -44,6 +45,8 @@ class Progress:
     """The last round in which an answer of each client was used."""
     agreed: Agreed = Agreed()
     """The scale and class names of all sites, as agreed on when the experiment began."""
+    score: Score = Score()
+    """By what the members judge a model."""
     away: dict[int, float] = field(default_factory=dict)
     """Since when members are not connected, as ``time.time`` says."""
     norm: float | None = None
@@ -91,7 +94,8 @@ class Checkpoint:
                 if name.startswith(_FILTER):
                     round, _, rest = name.removeprefix(_FILTER).partition(":")
                     filters.setdefault(int(round), {})[rest] = tensor.numpy()
-            return Progress(*found, *place, samples, seen, agreed, away, progress["norm"], factors, filters)
+            score = Score(**progress.get("score", {}))
+            return Progress(*found, *place, samples, seen, agreed, score, away, progress["norm"], factors, filters)
         except (KeyError, ValueError) as error:
             raise RunError(f"{path} is not a checkpoint of this model and method: {error}") from None
 
@@ -105,6 +109,7 @@ class Checkpoint:
         }
         for round, arrays in progress.filters.items():
             tensors |= {f"{_FILTER}{round}:{name}": torch.from_numpy(array) for name, array in arrays.items()}
+        where["score"] = dataclasses.asdict(progress.score)
         about = {"setup": json.dumps(self.setup), "progress": json.dumps(where), **progress.agreed.metadata()}
         files.write(self.folder / "state.safetensors", tensors, about)
 
@@ -117,7 +122,8 @@ class Checkpoint:
             path.write_text("".join(kept), encoding="utf-8")
 
     def _check_same(self, begun: dict[str, Any]) -> None:
-        for key, value in self.setup.items():
+        for key in {**self.setup, **begun}:
+            value = self.setup.get(key)
             if begun.get(key) != value:
                 raise RunError(
                     f"experiment '{self.experiment}' was begun with {key}={begun.get(key)}, not {value}: "
