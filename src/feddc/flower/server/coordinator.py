@@ -72,12 +72,12 @@ class Coordinator:
             self.progress = self.checkpoint.load(self.shape.server, self.shape.buffers)
             parts = self.progress, self.guard, self.questions
             self.roster = Roster(grid, settings, algorithm, module, *parts)
+            about = settings, algorithm, self.shape, self.progress, self.roster, self.guard, self.questions
+            self.exchange = Exchange(*about, self.checkpoint.folder)
+            self.judges = Judges(settings, algorithm, self.progress, self.exchange)
         except BaseException:
             self.checkpoint.close()
             raise
-        about = settings, algorithm, self.shape, self.progress, self.roster, self.guard, self.questions
-        self.exchange = Exchange(*about, self.checkpoint.folder)
-        self.judges = Judges(settings, algorithm, self.progress, self.exchange)
 
     @property
     def members(self) -> Members:
