@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ..algorithms import Algorithm, evaluated
 from ..data import Federation
-from ..data.federation import sample_weights
+from ..data.clients import sample_weights
 from ..data.inputs import ready, shapes
 from ..errors import ConfigError, RunError, check, check_count
 from ..models import FlatModel, module_with

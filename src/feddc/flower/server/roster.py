@@ -11,7 +11,7 @@ from flwr.serverapp import Grid
 from torch import nn
 
 from ...algorithms import Algorithm
-from ...data.federation import sample_weights
+from ...data.clients import sample_weights
 from ...engine.cohorts import make_cohorts
 from ...engine.local import steps_column
 from ...engine.membership import resized, restarted, sizes_of
