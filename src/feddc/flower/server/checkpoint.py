@@ -30,6 +30,7 @@ from ...models import Buffers
 from ...storage import tensors as files
 from ...storage.atomic import write_whole
 from ...storage.lock import Lock
+from ...tasks import Score
 from ..samples import Agreed
 
 _FILTER = "filter of round "
@@ -50,6 +51,8 @@ class Progress:
     """The last round in which an answer of each client was used."""
     agreed: Agreed = Agreed()
     """The scale and class names of all sites, as agreed on when the experiment began."""
+    score: Score = Score()
+    """By what the members judge a model."""
     away: dict[int, float] = field(default_factory=dict)
     """Since when members are not connected, as ``time.time`` says."""
     norm: float | None = None
@@ -121,9 +124,9 @@ class Checkpoint:
                 if name.startswith(_FILTER):
                     round, _, rest = name.removeprefix(_FILTER).partition(":")
                     filters.setdefault(int(round), {})[rest] = tensor.numpy()
-            undone = int(progress.get("undone", 0))
+            score, undone = Score(**progress.get("score", {})), int(progress.get("undone", 0))
             seen, norm = _seen(progress), progress["norm"]
-            return Progress(*found, *place, samples, seen, agreed, away, norm, factors, filters, undone)
+            return Progress(*found, *place, samples, seen, agreed, score, away, norm, factors, filters, undone)
         except (KeyError, ValueError) as error:
             raise RunError(f"{path} is not a checkpoint of this model and method: {error}") from None
 
@@ -141,6 +144,7 @@ class Checkpoint:
         where = {name: getattr(progress, name) for name in names}
         for round, arrays in progress.filters.items():
             tensors |= {f"{_FILTER}{round}:{name}": torch.from_numpy(array) for name, array in arrays.items()}
+        where["score"] = dataclasses.asdict(progress.score)
         about = {"setup": json.dumps(self.setup), "progress": json.dumps(where), **progress.agreed.metadata()}
         files.write(self.folder / "state.safetensors", tensors, about)
 

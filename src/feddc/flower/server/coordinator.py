@@ -74,12 +74,12 @@ class Coordinator:
             self.progress = self.checkpoint.load(self.shape.server, self.shape.buffers, self.changing)
             parts = self.progress, self.guard, self.questions
             self.roster = Roster(grid, settings, algorithm, module, *parts)
+            about = settings, algorithm, self.shape, self.progress, self.roster, self.guard, self.questions
+            self.exchange = Exchange(*about, self.checkpoint.folder)
+            self.judges = Judges(settings, algorithm, self.progress, self.exchange)
         except BaseException:
             self.checkpoint.close()
             raise
-        about = settings, algorithm, self.shape, self.progress, self.roster, self.guard, self.questions
-        self.exchange = Exchange(*about, self.checkpoint.folder)
-        self.judges = Judges(settings, algorithm, self.progress, self.exchange)
 
     @property
     def members(self) -> Members:
@@ -141,6 +141,7 @@ class Coordinator:
             tuple(taken.dropped),
             sites=tuple(site_of(client, n, taken, theirs) for client, n in sorted(progress.samples.items())),
             epsilon=self.guard.spent(round + progress.undone),
+            score=progress.score,
         )
         self.checkpoint.save(progress, record)
         self.directory.keep_models(self.judged_module(), record, progress.agreed)
@@ -176,15 +177,18 @@ def setup_of(algorithm: Algorithm, settings: Settings, parameters: int) -> dict[
     drawn = {key: getattr(settings, key) for key in ("seed", "participation", "cohort_size")}
     trust = {each.name: getattr(settings, each.name) for each in fields(Trust) if getattr(settings, each.name)}
     trust |= {"clients": settings.clients} if trust else {}  # its arithmetic is for so many
+    drawn |= {} if settings.compress == "none" else {"compress": settings.compress}
     return {"method": repr(algorithm), **drawn, **asdict(settings.training), "parameters": parameters, **trust}
 
 
 def describe(record: Record, rounds: int) -> str:
     """A round in one line."""
-    accuracy = "" if record.accuracy is None else f"accuracy {record.accuracy:.4f}, "
-    scores = {site.client: site.measures["accuracy"] for site in record.sites if site.measures}
-    worst = min(scores, key=scores.__getitem__) if scores else None
+    score = record.score
+    value = "" if record.value is None else f"{score.name} {record.value:.4f}, "
+    known = {site.client: (site.measures or {}).get(score.name) for site in record.sites}
+    scores = {client: found for client, found in known.items() if found is not None}
+    worst = (min if score.higher_is_better else max)(scores, key=scores.__getitem__, default=None)
     spread = "" if worst is None else f"worst site {worst} with {scores[worst]:.4f}, "
     sent = f"{record.bytes_up / 1e6:.3g} MB up, {record.bytes_down / 1e6:.3g} MB down"
     who = ", ".join(map(str, record.participants))
-    return f"round {record.round}/{rounds}: {accuracy}{spread}clients {who}, {sent}, {record.seconds:.1f} s"
+    return f"round {record.round}/{rounds}: {value}{spread}clients {who}, {sent}, {record.seconds:.1f} s"
