@@ -13,7 +13,7 @@ from ..errors import ConfigError, check, unknown
 from ..specs import Spec
 from ..study.cells import Cell
 from ..study.config import Config, resolve
-from . import flamby
+from . import beyond, flamby
 from .flamby import Section
 from .published import published_accuracy, published_rounds, targets
 
@@ -145,6 +145,9 @@ STUDIES: dict[str, Callable[[], Iterator[Cell]]] = {
     "adaptive": adaptive,
     "tiny-imagenet": tiny_imagenet,
     "flamby-heart": flamby.heart,
+    "riddle": beyond.riddle,
+    "unbalanced": beyond.unbalanced,
+    "beyond": beyond.beyond,
 }
 SECTIONS: dict[str, Callable[[Mapping[str, Sequence[Sequence[float]]]], Section]] = {"flamby-heart": flamby.section}
 """What a study shows besides the tables that all studies have; see ``flamby.section``."""
