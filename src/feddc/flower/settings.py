@@ -35,8 +35,9 @@ class Settings(Trust):
     keeps it (by default in Flower's home folder). ``test_sites`` has every site judge the model on its held-out
     samples. ``compress`` ("bf16", "int8") has vectors travel in fewer bytes, both ways, as in a simulation. ``robust``,
     ``privacy``, ``epsilon``, ``delta`` and ``secure`` ("masked") are those of a simulation; a site may ask for more
-    clip and noise than the server does. With ``simulation`` a run that meets a real site ends before anything is
-    trained.
+    clip and noise than the server does. The last ``keep`` rounds can be taken back, from server and clients, by a run
+    with ``rollback``, which may have another ``robust``. With ``simulation`` a run that meets a real site ends before
+    anything is trained.
     """
 
     clients: int = 3
@@ -56,13 +57,16 @@ class Settings(Trust):
     test_sites: bool = True
     compress: Compress = "none"
     simulation: bool = False
+    keep: int = 5
+    rollback: int = 0
     folder: str | None = None
     training: LocalTraining = LocalTraining()
 
     def __post_init__(self) -> None:
         for name in ("clients", "rounds", "evaluate_every", "min_answers", "most_samples"):
             check_count(name, getattr(self, name))
-        check_count("seed", self.seed, 0)
+        for name in ("seed", "keep", "rollback"):
+            check_count(name, getattr(self, name), 0)
         if self.compress not in typing.get_args(Compress):
             raise unknown("compress", str(self.compress), typing.get_args(Compress))
         check(self.attack is None, "attack poisons simulated clients only")

@@ -90,6 +90,11 @@ class Run:
         return stored.get(part) if scores is None else float(getattr(scores, part))
 
     @property
+    def epsilon(self) -> float | None:
+        """What was spent of the privacy budget; None without one."""
+        return self.records[-1].epsilon if self.records else None
+
+    @property
     def bound(self) -> int:
         """The rounds within which a target that was not reached is known not to be. A run that diverged never will."""
         if self.status == "diverged":

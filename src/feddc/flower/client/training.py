@@ -46,7 +46,7 @@ from ..states import (
     unpacked,
 )
 from .guarding import site_guard
-from .memory import ClientMemory
+from .memory import MOST_STATES, ClientMemory
 from .settling import FILTER, filter_from, settle, wait
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class TrainingClient:
     def answer(self, asked: Packet) -> Packet:
         """Say who this is, train, or evaluate."""
         questions = {"who": self.introduce, "train": self.train, "evaluate": self.evaluate}
-        questions |= dict.fromkeys(("keys", "shares", "reveal"), self.mask)
+        questions |= dict.fromkeys(("keys", "shares", "reveal"), self.mask) | {"states": self.states}
         what = asked.config.get("ask")
         check(what in questions, f"the server asks for {what!r}, which is not known here")
         return questions[str(what)](asked)
@@ -111,10 +111,10 @@ class TrainingClient:
         sent = unpacked(vectors, shape.sent, compression, shape.sent._fields)
         buffers = from_arrays(own, shape.buffers)
 
-        memory = ClientMemory(self.folder / experiment / f"client-{self.number}")
+        memory = self._memory(experiment)
         if (decided := filter_from(config, asked.arrays, self.model.params.numel())) is not None:
             settle(memory, seen, algorithm, shape, decided)
-        state, lost, trained_with = memory.recall(seen, shape.client)
+        state, lost, trained_with = memory.recall(seen, shape.client, int(config.get("oldest", seen)))
         if trained_with is not None:
             state = reweighed(algorithm, state, trained_with, len(self.samples.y))
         weight = torch.tensor([[config["weight"]]], dtype=torch.float32)
@@ -140,6 +140,16 @@ class TrainingClient:
             reply |= {"update": float(local.delta.norm())} | ({} if drift is None else {"drift": float(drift.norm())})
         arrays = pack_upload(as_vectors(upload), compression, self.number, round)
         return Packet(reply, join_buffers(arrays, trained))
+
+    def states(self, asked: Packet) -> Packet:
+        """The rounds to which this client could go back, before the server takes some back."""
+        experiment = experiment_of(asked.config)
+        about = {"experiment": experiment, "round": int(asked.config["round"]), "client": self.number}
+        return Packet(about | {"states": self._memory(experiment).rounds()})
+
+    def _memory(self, experiment: str) -> ClientMemory:
+        most = int(self.node.get("most-states", MOST_STATES))
+        return ClientMemory(self.folder / experiment / f"client-{self.number}", most)
 
     def mask(self, asked: Packet) -> Packet:
         """Take part in an exchange of secure aggregation."""

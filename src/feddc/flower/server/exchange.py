@@ -92,6 +92,7 @@ class Exchange:
             "experiment": self.progress.id,
             "round": round,
             "seen": self.progress.seen.get(client, 0),
+            "oldest": self.progress.oldest(client),
             "weight": float(self.roster.weights[client]),
             "steps": self.roster.nominal,
             "seed": self.settings.seed,
