@@ -231,6 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     tables: dict[str, Callable[..., Iterator[str]]] = {
         "attacks": attacks,
+        "cuts": cuts,
         "recovery": recovery,
         "privacy": privacy,
         "secure": secure,
