@@ -131,15 +131,15 @@ def parse(
     known = options(factory, given)
     free = [option for option in known.values() if _is_plain(option.type)]
     values: dict[str, Any] = {}
-    words = iter(spec.words)
+    words, about = iter(spec.words), f"{kind} '{spec.name}': "
     for word in words:
         key, equals, value = word.partition("=")
         option = _named(kind, spec.name, known, key) if equals else _next(kind, spec, free, values)
         check(option.name not in values, f"{kind} '{spec.name}': option '{option.name}' is given twice")
         if _is_tuple(option.type) and not equals:
-            values[option.name] = tuple(convert(option.name, int, each) for each in [word, *words])
+            values[option.name] = tuple(convert(f"{about}{option.name}", int, each) for each in [word, *words])
         else:
-            values[option.name] = convert(option.name, option.type, value if equals else word)
+            values[option.name] = convert(f"{about}{option.name}", option.type, value if equals else word)
     return factory, values
 
 
@@ -153,7 +153,13 @@ def make(kind: str, table: Table, text: str | Spec, **given: Any) -> Any:
         needed = option.default is inspect.Parameter.empty and option.name not in values
         check(not needed, f"{kind} '{text}' needs {option.name}: write {text}:{option.name}=…")
     asked = inspect.signature(factory).parameters
-    return factory(**{name: value for name, value in given.items() if name in asked}, **values)
+    try:
+        return factory(**{name: value for name, value in given.items() if name in asked}, **values)
+    except ConfigError as error:
+        if str(error).partition(" ")[0] not in options(factory, given):
+            raise
+        named = text.name if isinstance(text, Spec) else Spec.parse(text).name
+        raise ConfigError(f"{kind} '{named}': {error}") from error
 
 
 def convert(name: str, kind: Any, text: str) -> Any:
