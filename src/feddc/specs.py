@@ -24,7 +24,7 @@ from typing import Any
 
 from .errors import ConfigError, check, unknown
 
-Table = Mapping[str, Callable[..., Any]]
+Registry = Mapping[str, Callable[..., Any]]
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def summary(factory: Callable[..., Any]) -> str:
     return (inspect.getdoc(factory) or "").partition("\n")[0]
 
 
-def lookup(kind: str, table: Table, name: str) -> Callable[..., Any]:
+def lookup(kind: str, table: Registry, name: str) -> Callable[..., Any]:
     """The factory of that name, or an error that suggests the nearest."""
     if ":" in name:
         return _imported(kind, name)
@@ -123,7 +123,7 @@ def _imported(kind: str, name: str) -> Callable[..., Any]:
 
 
 def parse(
-    kind: str, table: Table, text: str | Spec, given: Collection[str] = ()
+    kind: str, table: Registry, text: str | Spec, given: Collection[str] = ()
 ) -> tuple[Callable[..., Any], dict[str, Any]]:
     """The factory that ``text`` names, and the options that it sets, converted to their types."""
     spec = text if isinstance(text, Spec) else Spec.parse(text)
@@ -143,7 +143,7 @@ def parse(
     return factory, values
 
 
-def make(kind: str, table: Table, text: str | Spec, **given: Any) -> Any:
+def make(kind: str, table: Registry, text: str | Spec, **given: Any) -> Any:
     """Build what ``text`` names: ``make("split", SPLITS, "dirichlet:0.3")``.
 
     ``given`` is what the program itself passes to a factory that has a parameter of that name.
