@@ -35,6 +35,8 @@ from _pytest.runner import runtestprotocol
 from tests.mutants import PACKAGE, ROOT, Mistake, enclosing, mistaken
 
 CPU_SECONDS = 90
+BROKEN = 70
+"""How a copy ends that could not do its work: neither noticed nor passed."""
 IN_WORKERS = ("worker.py", "workers.py", "pool.py", "shared.py")
 Place = tuple[str, int]
 """A function: its file and first line."""
@@ -77,8 +79,11 @@ class Taker:
     def _one_ended(self, running: dict[int, Mistake]) -> None:
         process, status = os.wait()
         if process in running:
-            self.found.append((running.pop(process), os.waitstatus_to_exitcode(status) != 0))
-            print(".", end="", flush=True)
+            mistake, code = running.pop(process), os.waitstatus_to_exitcode(status)
+            if code == BROKEN:
+                raise RuntimeError(f"could not be tried: {mistake}")
+            self.found.append((mistake, code != 0))
+            print("." if code else f"PASSED {mistake}\n", end="", flush=True)
 
 
 def try_mistakes(mistakes: Sequence[Mistake], tests: Sequence[str], jobs: int) -> list[tuple[Mistake, bool]]:
@@ -150,7 +155,7 @@ def swap(mistake: Mistake, file: str) -> None:
                 new[inner.co_qualname, inner.co_firstlineno].append(inner)
                 stack.append(inner)
     for each in gc.get_objects():
-        if isinstance(each, types.FunctionType) and each.__code__.co_filename == file:
+        if type(each) is types.FunctionType and each.__code__.co_filename == file:
             found = new.get((each.__code__.co_qualname, each.__code__.co_firstlineno), [])
             if len(found) == 1:  # two lambdas in one line have one name
                 each.__code__ = found[0]
@@ -181,7 +186,7 @@ def begun(work: Callable[[], bool]) -> int:
     silence()
     signal.signal(signal.SIGXCPU, lambda *_: os._exit(0))
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, 2 * CPU_SECONDS))
-    code = 1
+    code = BROKEN
     try:
         code = int(work())
     finally:
