@@ -11,7 +11,7 @@ from torch import nn
 
 import feddc
 from feddc.algorithms import METHODS, make_method
-from feddc.engine.compress import BLOCK, packed_bytes, rounded
+from feddc.engine.compress import BLOCK, Compression, decode, encode, packed_bytes, rounded
 from tests.conftest import FAST, make_federation
 
 KINDS = ["bf16", "int8"]
@@ -45,6 +45,48 @@ def test_what_was_rounded_is_not_rounded_again(kind: Any) -> None:
 def test_bytes() -> None:
     vector = torch.zeros(1000)
     assert [packed_bytes(kind, vector) for kind in ("none", "bf16", "int8")] == [4000, 2000, 1016]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("size", [0, 1, 255, 256, 257, 1000])
+@pytest.mark.parametrize("kind", ["none", *KINDS])
+def test_what_travels_has_the_bytes_that_are_counted_and_gives_the_simulators_vector(kind: Any, size: int) -> None:
+    vector = torch.randn(size, generator=rng())
+    packed = encode(kind, vector, rng(1))
+    assert packed.dtype == np.uint8
+    assert packed.nbytes == packed_bytes(kind, vector)
+    arrived = decode(kind, np.frombuffer(packed.tobytes(), dtype=np.uint8), size)
+    assert torch.equal(arrived, rounded(kind, vector, rng(1)))
+
+
+@pytest.mark.parametrize("kind", ["none", *KINDS])
+def test_both_ends_of_a_wire_hold_what_the_simulator_computes(kind: Any) -> None:
+    """The server packs a broadcast, a client its update; the other side has the bytes and the model's size."""
+    server, client = Compression(kind, seed=3), Compression(kind, seed=3)
+    sent = feddc.FedDC().broadcast(feddc.FedDC().init_server(torch.randn(700, generator=rng())))
+    wire = [part.tobytes() for part in server.pack_sent(sent, round=4)]
+    arrived = [client.unpack(np.frombuffer(part, dtype=np.uint8), torch.zeros(700)) for part in wire]
+    assert all(map(torch.equal, arrived, server.down(sent, round=4)))
+    delta = torch.randn(2, 700, generator=rng(1))
+    up = client.pack_update(delta[1], client=9, round=4)
+    assert torch.equal(server.unpack(up, delta[1]), server.up(delta, [5, 9], round=4)[1])
+    assert len(wire[0]) + up.nbytes == 2 * server.nbytes([delta[0]])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_a_number_that_is_not_finite_arrives_as_such(kind: Any, bad: float) -> None:
+    vector = torch.randn(600, generator=rng())
+    vector[300] = bad
+    arrived = rounded(kind, vector, rng(1))
+    assert not torch.isfinite(arrived[300])
+    assert torch.isfinite(torch.cat([arrived[:BLOCK], arrived[2 * BLOCK :]])).all()
+
+
+def test_bytes_that_cannot_be_the_vector_are_refused() -> None:
+    packed = encode("int8", torch.randn(300), rng())
+    for wrong, size in ((packed, 301), (packed[:-1], 300), (packed.view(np.int8), 300)):
+        with pytest.raises(feddc.DataError, match=rf"{size} numbers as int8 travel in {size + 8} bytes"):
+            decode("int8", wrong, size)
 
 
 def simulation(algorithm: Any, compress: Any, sizes: list[int], **options: Any) -> feddc.Simulation:

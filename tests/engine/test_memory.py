@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 import feddc
+from feddc.data.sharing import named_tensors
 from feddc.engine import local
 from feddc.engine.executors import InProcess
 from feddc.engine.local import Job, Start
@@ -81,5 +82,5 @@ def test_a_block_is_evaluated_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None
 def test_bytes_are_shared_as_bytes() -> None:
     x = torch.randint(0, 256, (20, 1, 4, 4), dtype=torch.uint8)
     federation = feddc.Federation.from_arrays(x, torch.arange(20) % 2, sizes=[10, 10], test=(x, torch.arange(20) % 2))
-    kinds = {name: part.dtype for name, part in federation.named_tensors().items()}
+    kinds = {name: part.dtype for name, part in named_tensors(federation).items()}
     assert kinds["x.0"] == kinds["test.x.0"] == torch.uint8

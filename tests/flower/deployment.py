@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import feddc
+from tests.processes import gone_within as gone_within
 
 BIN = Path(sys.executable).parent
 OFFLINE = {
@@ -54,20 +55,6 @@ def descendants(pid: int) -> list[int]:
         int(child) for tasks in Path(f"/proc/{pid}/task").glob("*/children") for child in tasks.read_text().split()
     ]
     return children + [below for child in children for below in descendants(child)]
-
-
-def gone_within(seconds: float, pids: list[int]) -> bool:
-    """Whether these processes end in time; one that nobody has waited for counts as ended."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        states = []
-        for pid in pids:
-            with suppress(OSError):
-                states.append(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0])
-        if all(state == "Z" for state in states):
-            return True
-        time.sleep(0.05)
-    return False
 
 
 class Deployment:

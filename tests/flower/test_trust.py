@@ -43,7 +43,7 @@ def agrees(run: Coordinator, folder: Path) -> None:
         mean = torch.stack([each.drift for each in states]).mean(dim=0)
         torch.testing.assert_close(run.progress.server.drift, mean, rtol=1e-4, atol=1e-6)
     if hasattr(run.progress.server, "variate"):
-        weights = torch.ones(5, 1) if isinstance(run.algorithm, feddc.Scaffold) else run.weights
+        weights = torch.ones(5, 1) if isinstance(run.algorithm, feddc.Scaffold) else run.roster.weights
         mean = (weights * torch.stack([each.variate for each in states])).mean(dim=0)
         torch.testing.assert_close(run.progress.server.variate, mean, rtol=1e-4, atol=1e-5)
 
@@ -102,7 +102,7 @@ def test_what_reaches_the_server_shows_no_update(tmp_path: Path) -> None:
         list(run.run())
     first, second = seen
     assert (first == second).mean() < 0.02  # 1 byte of 256 by chance
-    assert "update" not in run.question(1, 0)
+    assert "update" not in run.exchange.question(1, 0)
 
 
 def test_too_few_leave_the_experiment_as_it_was(tmp_path: Path) -> None:

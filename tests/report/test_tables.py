@@ -98,7 +98,7 @@ def test_unfinished_runs_are_not_judged(tmp_path: Path) -> None:
     for seed in (0, 1):
         write_run(tmp_path / f"a{seed}", method="fedavg", seed=seed, scores=[0.5] * 12, rounds=30, done=12)
     found = rounds_table(only(tmp_path), 0.9)
-    assert texts(found, "FedAvg")["rounds"] == "not yet"
+    assert texts(found, "FedAvg")["rounds"] == "not yet, at round 12"
     assert texts(found, "FedAvg")["bytes"] == "not yet"
     assert texts(found, "FedDC")["speedup"] == "not yet"
     assert texts(score_table(only(tmp_path)), "FedAvg")["best"] == "so far 50.00 ± 0.00"

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ..data.inputs import Inputs, arguments, ready
 from ..models import FlatModel
 from ..tasks import Task
-from ..tasks.base import alongside
+from ..tasks.checks import alongside
 
 
 class Evaluation(NamedTuple):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..paper.history import MOVED
 from ..paper.published import MISPRINTS
 from ..storage.atomic import write_whole
 from .columns import of_paper
@@ -22,6 +23,7 @@ def page(folder: Path, stem: str, runs: Sequence[Run], command: str) -> Path:
     parts += [markdown(table) for table in overview(settings)]
     parts += [f"- The paper: {note}.\n" for note in misprints(settings)]
     parts += [f"![{title}]({file})\n" for title, file in pictures(folder, stem, settings)]
+    parts.append(origins(runs))
     write_whole(folder / f"{stem}.md", "\n".join(parts))
     return folder / f"{stem}.md"
 
@@ -35,6 +37,29 @@ def markdown(table: Table) -> str:
         cells = [f"**{entry.text}**" if entry.bold else entry.text for entry in entries]
         lines.append(f"| {label} | {' | '.join(cell.replace('|', '/') for cell in cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def origins(runs: Sequence[Run]) -> str:
+    """Which commit ran each run, how far, and with what; and what has changed since that moves the last bits."""
+    lines = [
+        "## Where each run comes from",
+        "",
+        "| setting | method | seed | rounds | commit | precision | made with |",
+    ]
+    lines.append("|---|---|---|---|---|---|---|")
+    ran = [run for run in runs if run.points]
+    for run in ran:
+        config, made = run.config, run.about.get("versions", {})
+        rounds = f"{run.points[-1].round}{'' if run.status == 'finished' else f', {run.status}'}"
+        tools = f"torch {made['torch']}, {made['processor']}" if {"torch", "processor"} <= set(made) else "not recorded"
+        where = f"{describe(config)} | {config.method} | {config.seed} | {rounds}"
+        lines.append(f"| {where} | {made.get('commit', 'not recorded')} | {config.precision} | {tools} |")
+    notes = dict.fromkeys(MOVED[commit] for run in ran if (commit := _commit(run)) in MOVED)
+    return "\n".join(lines) + "\n" + "".join(f"\n{note}\n" for note in notes)
+
+
+def _commit(run: Run) -> str:
+    return str(run.about.get("versions", {}).get("commit", "")).removeprefix("at or before ").rstrip("+")
 
 
 def misprints(settings: Sequence[Setting]) -> list[str]:

@@ -31,7 +31,7 @@ from torch import nn
 
 from ..engine import Record, Simulation
 from ..errors import RunError
-from ..storage.atomic import PART, digest, sync_folder, write_whole
+from ..storage.atomic import PART, digest, replacing, sync, sync_folder, write_whole
 from ..storage.lock import NAME as LOCK, Lock
 from .checkpoint import Checkpoints, DamagedError
 from .config import Config, result_digest, to_toml
@@ -131,7 +131,7 @@ class RunDir:
             return
         began = time.monotonic()
         try:
-            os.fsync(self._records.fileno())
+            sync(self._records)
             records = {"bytes": self._length, "sha256": self._digest.hexdigest()}
             about = {"config": result_digest(self.config), "records": records, "versions": versions()}
             self.checkpoints.write(self.simulation, about)
@@ -151,18 +151,14 @@ class RunDir:
 
     def finish(self, summary: dict[str, Any], model: nn.Module | None) -> None:
         """Write the model and the summary. Without a model the run failed, and its last checkpoint is kept."""
-        os.fsync(self._records.fileno())
+        sync(self._records)
         self._records.close()
         if model is not None:
-            part = self.path / f"model.safetensors{PART}"
-            try:
-                save_model(model, str(part))
-            except SafetensorError as error:  # which is how it reports a full disk
-                part.unlink(missing_ok=True)
-                raise OSError(errno.EIO, str(error), str(part)) from error
-            with part.open("rb") as file:
-                os.fsync(file.fileno())
-            part.replace(self.path / "model.safetensors")
+            with replacing(self.path / "model.safetensors", lasting=False) as part:
+                try:
+                    save_model(model, str(part))
+                except SafetensorError as error:  # which is how it reports a full disk
+                    raise OSError(errno.EIO, str(error), str(part)) from error
         write_whole(self.path / "summary.json", json.dumps({"format": FORMAT} | summary, indent=2) + "\n")
         if model is not None:
             shutil.rmtree(self.checkpoints.folder, ignore_errors=True)

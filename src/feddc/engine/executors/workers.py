@@ -21,6 +21,7 @@ import cloudpickle
 import torch
 
 from ...data.federation import Block
+from ...data.sharing import bare, named_tensors
 from ...errors import WorkerError
 from ...models import Buffers, FlatModel
 from ..evaluation import Evaluation, unpacked
@@ -41,7 +42,7 @@ class Workers:
         self.job, self.rows = job, rows
         self.count = min(count, len(job.federation))
         self._layout = _layout(job)
-        self._setup = _pickled(Setup(replace(job, federation=job.federation.bare()), self._layout, rows is not None))
+        self._setup = _pickled(Setup(replace(job, federation=bare(job.federation)), self._layout, rows is not None))
         self._pool: Pool | None = None
         self._pool = self._started()
 
@@ -97,7 +98,7 @@ class Workers:
 
     def _started(self) -> Pool:
         memory = SharedMemory(self._layout)
-        for name, tensor in self.job.federation.named_tensors().items():
+        for name, tensor in named_tensors(self.job.federation).items():
             memory[f"{DATA}{name}"].copy_(tensor)
         return Pool(self.count, self._setup, memory)
 
@@ -115,7 +116,7 @@ def _layout(job: Job) -> Layout:
     (params,), dtype = model.params.shape, model.params.dtype
     (floats,), (ints,) = (field.shape for field in model.buffers())
     rows = min(len(federation), chunk_size(model.params.nbytes))
-    data = {f"{DATA}{name}": (part.dtype, tuple(part.shape)) for name, part in federation.named_tensors().items()}
+    data = {f"{DATA}{name}": (part.dtype, tuple(part.shape)) for name, part in named_tensors(federation).items()}
     return data | {
         "model": (dtype, (params,)),
         "floats": (dtype, (floats,)),

@@ -16,7 +16,8 @@ from ...algorithms import METHODS, Algorithm
 from ...data import Federation
 from ...engine.local import Job, Start, one_row, own_loss, steps_column, train_client
 from ...engine.membership import reweighed
-from ...errors import ConfigError, DivergedError, check
+from ...engine.rounds import diverged
+from ...errors import ConfigError, check
 from ...models import Buffers, FlatModel
 from ...types import LocalResult
 from ..judging import Judge
@@ -157,7 +158,7 @@ class TrainingClient:
         train_client(job, self.model, self.number, Start(round, sent.model, buffers), correction)
         delta = (self.model.params - sent.model).unsqueeze(0)
         if not torch.isfinite(delta).all():
-            raise DivergedError(str(config["method"]).lower(), round, self.number)
+            raise diverged(algorithm, round, self.number)
         steps = steps_column(np.array([len(self.samples.y)]), training, self.model.module, fixed)
         return LocalResult(delta=delta, steps=steps, **vars(training.schedule(round, nominal))), self.model.buffers()
 

@@ -23,6 +23,7 @@ from ...engine.state import filled, named
 from ...errors import RunError
 from ...models import Buffers
 from ...storage import tensors as files
+from ...storage.atomic import write_whole
 from ...storage.lock import Lock
 from ..samples import Agreed
 
@@ -114,7 +115,7 @@ class Checkpoint:
         if path.exists():
             lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
             kept = [line for line in lines if line.endswith("\n") and json.loads(line)["round"] <= round]
-            path.write_text("".join(kept), encoding="utf-8")
+            write_whole(path, "".join(kept))
 
     def _check_same(self, begun: dict[str, Any]) -> None:
         for key, value in self.setup.items():
