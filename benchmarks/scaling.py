@@ -25,10 +25,10 @@ Points = list[tuple[float, float]]
 def scaling(smoke: bool, say: Callable[[str], None]) -> dict[str, Points]:
     """Seconds of a round for each number of cores, clients in the cohort, parameters, and clients in the federation."""
     federation = images((784,), 4 if smoke else 100, 50 if smoke else 600, tests=10)
-    cohorts, widths, counts = (5, 15, 50, 100), (50, 100, 200, 400, 800), (1_000, 10_000, 100_000, 1_000_000)
+    cohorts, widths, counts = [5, 15, 50, 100], [50, 100, 200, 400, 800], [1_000, 10_000, 100_000, 1_000_000]
     cores, cohort, rounds, many = sorted({1, usable_cores()}), COHORT, 3, 200
     if smoke:
-        cohorts, widths, counts = (1, 2), (4, 8), (60, 70)
+        cohorts, widths, counts = [1, 2], [4, 8], [60, 70]
         cores, cohort, rounds, many = [1], 2, 1, 2
     found: dict[str, Points] = {"cores": [], "cohort": [], "parameters": [], "clients": []}
     for count in cores:
