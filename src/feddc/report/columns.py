@@ -205,9 +205,9 @@ def difference(setting: Setting, base: Line, lines: Sequence[Line], shown: Colum
         text = f"{centre:+.{digits}f} ({low:+.{digits}f} to {high:+.{digits}f}), p = {found.corrected:.2g}"
         text = text.replace("-", "−") + (", a bound" if short else "")
         numbers = {"mean": centre, "low": low, "high": high, "p": found.p, "p_holm": found.corrected, "n": found.seeds}
-        return Entry(
-            text if found.high < math.inf else f"{centre:+.{digits}f}, no interval", numbers, found.significant
-        )
+        if found.high == math.inf:
+            text = f"{centre:+.{digits}f}, no interval".replace("-", "−")
+        return Entry(text, numbers, found.significant)
 
     heading = f"{shown.heading}, MB" if shown.key == "bytes" else shown.heading
     return Column(f"{shown.key}-difference", heading, make, "difference")
