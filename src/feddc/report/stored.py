@@ -44,7 +44,13 @@ def _pack(run: Run) -> dict[str, Any]:
         "accuracy": [None if point.score is None else round(point.score, 5) for point in run.points],
         "kilobytes": [round(each / 1e3) for each in moved],
         "seconds": round(run.points[-1].seconds or 0.0, 1),
-    }
+    } | ({"clients": clients} if (clients := _clients(run)) else {})
+
+
+def _clients(run: Run) -> dict[str, float]:
+    """What the table says of single clients, where they were scored."""
+    found = {"mean": run.of_clients("mean"), "worst": run.of_clients("worst")}
+    return {part: round(score, 5) for part, score in found.items() if score is not None}
 
 
 def _unpack(packed: Mapping[str, Any]) -> Run:
@@ -54,7 +60,7 @@ def _unpack(packed: Mapping[str, Any]) -> Run:
         for i, (score, size) in enumerate(zip(packed["accuracy"], moved, strict=True), start=1)
     )
     unsaid = {"batch_size": None, "clip_norm": None}  # older files leave out what is None
-    about = {"versions": packed.get("made", {})}
+    about = {"versions": packed.get("made", {}), "clients": packed.get("clients", {})}
     return Run(Config(**(unsaid | packed["config"])), points, packed.get("status", "finished"), about=about)
 
 
