@@ -106,7 +106,7 @@ def _parts(entry: Entry) -> list[str]:
 def _entry(entry: Entry) -> str:
     """Its lines, one above the other; bold where the table is."""
     lines = [f"\\textbf{{\\boldmath {text}}}" if entry.bold else text for text in map(_set, _parts(entry))]
-    return lines[0] if len(lines) == 1 else rf"\shortstack[r]{{{r' \\ '.join(lines)}}}"
+    return lines[0] if len(lines) == 1 else r"\shortstack[r]{" + r" \\ ".join(lines) + "}"
 
 
 def _set(text: str) -> str:
