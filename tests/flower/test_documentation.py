@@ -51,7 +51,7 @@ class Reader:
         name, *_ = words = shlex.split(line)
         if name == "flower-superlink":
             self.deployment.start("superlink", *words)
-            self.deployment.until(self.deployment.listening, 60, "the SuperLink listens")
+            self.deployment.until(self.deployment.listening, 300, "the SuperLink listens")
         elif name == "flower-supernode" or words[:3] == ["feddc", "flower", "node"]:
             self.nodes.append(self.deployment.start(f"node{len(self.nodes)}", *words))
         else:
@@ -94,7 +94,7 @@ def test_three_hospitals(reader: Reader) -> None:
             superlink = deployment.processes[0]
             deployment.stop(superlink)
             deployment.start("superlink", *superlink.args)  # type: ignore[misc]
-            deployment.until(deployment.listening, 60, "the SuperLink listens again")
+            deployment.until(deployment.listening, 300, "the SuperLink listens again")
     check_model(deployment, "hospitals", 3)
     trainers = deployment.trainers()
     assert len(trainers) == 3

@@ -69,7 +69,7 @@ def reproduce(
 
     Without a STUDY it lists them. A finished cell is never run again, so the command can be stopped and repeated.
     """
-    from ..paper.studies import STUDIES, TABLES, Selection, select
+    from ..paper.studies import STUDIES, Selection, select
 
     if study is None:
         for name, cells in STUDIES.items():
@@ -85,7 +85,7 @@ def reproduce(
         click.echo(f"page: {summary.page(report, typed('quiet', 'stored', 'out'))}")
         return
     chosen = {key: value.split(",") if value else None for key, value in narrow.items()}
-    selected = select(study, Selection(**chosen, seeds=whole_numbers("seeds", seeds), rounds=rounds))
+    selected = select(study, Selection(**chosen, seeds=whole_numbers("--seeds", seeds), rounds=rounds))
     if weights is not None:
         check(study == "tiny-imagenet", "--weights goes with the study tiny-imagenet")
         selected = [_with(each, model=f"resnet18:weights={weights}") for each in selected]
@@ -104,8 +104,6 @@ def reproduce(
     command = typed("out", "quiet", "data_dir", "workers", "jobs", "stored")
     found = Study("study", tuple(selected), out, command, stem, None if report is None else str(report))
     perform_study(found, data_dir, Show(quiet), only_stored=stored, jobs=jobs)
-    if study in TABLES and not quiet:
-        click.echo(TABLES[study](found))
 
 
 @click.command()

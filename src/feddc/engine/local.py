@@ -30,6 +30,8 @@ from .optimizers import local_optimizer
 
 LARGE = 2**24
 """A client with more numbers than this has them made floats a batch at a time."""
+EVALUATED = 2**23
+"""A model is evaluated on so many samples at once that its layers put out about as many numbers."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,17 @@ class Job:
                 return torch.contiguous_format
             return torch.channels_last
         return torch.contiguous_format
+
+    @cached_property
+    def piece(self) -> int:
+        """How many samples the model is evaluated on at a time: a thousand images would take most of the memory that a
+        convolutional network ever needs. It depends on the model only, so that the bits do not vary."""
+        probe, put_out = FlatModel(self.module), [1]
+        for layer in probe.module.modules():
+            if not any(True for _ in layer.children()):
+                layer.register_forward_hook(lambda _, __, out: put_out.append(getattr(out, "numel", int)()))
+        evaluate(probe, *self.federation.first(1), self.federation.task)
+        return max(1, EVALUATED // sum(put_out))
 
 
 def own_loss(algorithm: Any) -> tuple[LocalLoss | None, bool]:

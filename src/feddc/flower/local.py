@@ -29,7 +29,7 @@ OFFLINE = {
     "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
 }
 """No telemetry, no update checks, the packages that are installed, and shorter pauses."""
-START_SECONDS, END_SECONDS = 60, 15
+START_SECONDS, END_SECONDS = 300, 15
 CONNECTION = "federation"
 
 
