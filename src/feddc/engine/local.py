@@ -62,7 +62,7 @@ class Job:
 
     @cached_property
     def memory_format(self) -> torch.memory_format:
-        """How images lie in memory: convolutions are faster with the channels last, where the model takes that."""
+        """The memory layout of images: convolutions are faster with the channels last, where the model takes that."""
         x, y = self.federation.first(2)
         pictures = any(part.ndim == 4 for part in tensors(x))
         if pictures and any(isinstance(each, nn.Conv2d) for each in self.module.modules()):
