@@ -9,6 +9,7 @@ samples that count for nothing. Results agree with in-process to float tolerance
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,13 +21,14 @@ from ...data.federation import Block
 from ...data.inputs import Inputs, cut, each, ready, take, tensors
 from ...errors import ConfigError, check
 from ...models import Buffers, FlatModel
+from ...options import LocalTraining
 from ...types import Correction, Rows
 from ..dense import DenseRows, HalfDenseRows
 from ..evaluation import Evaluation
-from ..functional import FunctionalGradient
-from ..gradient import gradient_of, written_out
-from ..local import Job, Start, augmentation, plan
-from .base import Correct, Parts, Trained, evaluate_block, in_parts, moved, one_thread
+from ..functional import FunctionalGradient, RowsLoss
+from ..gradient import written_out
+from ..local import Job, Start, augmentation, client_gradient, plan
+from .base import VECTORS, Correct, Parts, Trained, evaluate_block, in_parts, moved, one_thread
 
 GATHER_BYTES = 4 * 2**20
 GROUP = 256  # clients at a time: more of them save no more overhead, and take more memory
@@ -41,18 +43,20 @@ class Vectorised:
         self.job = moved(job, self.device)
         self.model = FlatModel(self.job.module)
         check(job.one_at_a_time is None, f"{job.one_at_a_time} trains one client at a time")
-        self._layers = written_out(job.module, job.federation.task)
+        self._layers = written_out(job.module, job.federation.task) if job.own is None else None
         if self._layers is None:
             check_rows(self.job)
 
     def train(self, clients: Sequence[int], start: Start, correct: Correct) -> Parts:
         params = start.model.new_empty(len(clients), start.model.numel())
+        duals: list[Rows] = []
         with one_thread():
             for first in range(0, len(clients), GROUP):
                 group = clients[first : first + GROUP]
-                params[first : first + GROUP] = self._train_group(group, start, correct(group))
+                params[first : first + GROUP], dual = self._train_group(group, start, correct(group))
+                duals += [] if dual is None else [dual]
         floats, ints = (each.expand(len(clients), -1) for each in start.buffers)  # check_rows: training leaves them
-        yield from in_parts(Trained(params, Buffers(floats, ints)), start)
+        yield from in_parts(Trained(params, Buffers(floats, ints), torch.cat(duals) if duals else None), start)
 
     def measure(self, start: Start, blocks: Sequence[Block]) -> list[Evaluation]:
         self.model.load(start.model, start.buffers)
@@ -63,14 +67,21 @@ class Vectorised:
         pass
 
     @torch.no_grad()
-    def _train_group(self, clients: Sequence[int], start: Start, correction: Correction) -> Rows:
+    def _train_group(self, clients: Sequence[int], start: Start, correction: Correction) -> tuple[Rows, Rows | None]:
+        """The trained rows, and what the correction's dual has become."""
         training, device = self.job.training, self.device
         steps = _steps(self.job, start.round, clients)
         order = steps.order
-        linear, begin, ahead = (
+        linear, begin, ahead, previous, dual, consensus = (
             None if part is None else part.expand(len(order), -1)[order].to(device)
-            for part in (correction.linear, correction.start, correction.ahead)
+            for part in (getattr(correction, name) for name in VECTORS)
         )
+        own = None
+        if self.job.own is not None:
+            counts = [self.job.federation.label_counts_of(clients[which]) for which in order.tolist()]
+            own = RowsLoss(
+                self.job.own, torch.from_numpy(np.stack(counts)).to(device), start.model.to(device), previous
+            )
         prox, decay, scale = (
             _column(part, len(order))[order].to(device, start.model.dtype)
             for part in (correction.prox, correction.decay, correction.scale)
@@ -93,7 +104,7 @@ class Vectorised:
             if steps.active[step] != active:  # clients with fewer steps are done: θ and g are the rows of the others
                 active = steps.active[step]
                 theta, g = params[:active], grads[:active]
-                add_gradient = self._gradient(theta, g)
+                add_gradient = self._gradient(theta, g, None if own is None else own.first(active))
                 first = None if linear is None else linear[:active]
                 shrink = 1 - lr * decay[:active]  # (k, 1)
             here = theta
@@ -101,7 +112,12 @@ class Vectorised:
                 here = kept[:active].copy_(theta)
                 g.zero_()
                 add_gradient(x, y, share)
-                theta.addcmul_(g, training.sam / (torch.linalg.vector_norm(g, dim=1, keepdim=True) + 1e-7))
+                if dual is not None and consensus is not None:
+                    g.sub_(dual[:active]).sub_(consensus[:active])
+                climb = training.sam / (torch.linalg.vector_norm(g, dim=1, keepdim=True) + 1e-7)
+                theta.addcmul_(g, climb)
+                if dual is not None and consensus is not None:
+                    dual[:active].addcmul_(g, climb).sub_(consensus[:active])
             if first is None:
                 torch.mul(here, prox[:active], out=g)
             else:
@@ -126,13 +142,16 @@ class Vectorised:
             params -= ahead
         back = torch.empty_like(order)
         back[order] = torch.arange(len(order))
-        return params.cpu()[back]
+        return params.cpu()[back], None if dual is None else dual.cpu()[back]
 
-    def _gradient(self, params: Rows, grads: Rows) -> DenseRows | HalfDenseRows | FunctionalGradient:
+    def _gradient(
+        self, params: Rows, grads: Rows, own: RowsLoss | None
+    ) -> DenseRows | HalfDenseRows | FunctionalGradient:
         if self._layers is not None:
             half = self.job.training.precision == "bf16"
             return (HalfDenseRows if half else DenseRows)(self._layers, params, grads)
-        return FunctionalGradient(self.job.module, params, grads, self.job.federation.task, self.job.training.precision)
+        about = self.job.federation.task, self.job.training.precision
+        return FunctionalGradient(self.job.module, params, grads, *about, own)
 
 
 class _Steps(NamedTuple):
@@ -202,7 +221,7 @@ def _at(x: Inputs, place: int, count: int) -> Inputs:
 
 
 def check_rows(job: Job) -> None:
-    """Refuse a model for which ``torch.func``, on padded rows, does not give the gradient that autograd gives."""
+    """Refuse a model, or a loss, for which ``torch.func`` on padded rows does not give the gradient of autograd."""
     (x, y), task = job.federation.first(3), job.federation.task
     plain = FlatModel(job.module)
     x = ready(x, plain.params.dtype)
@@ -212,15 +231,21 @@ def check_rows(job: Job) -> None:
     with torch.random.fork_rng(devices=[]):
         try:
             both = each(lambda part: torch.stack([part, part]), x)
-            FunctionalGradient(job.module, rows, found, task)(both, torch.stack([y, y]), share)
+            own = None
+            if job.own is not None:
+                counts = torch.from_numpy(job.federation.label_counts_of(0)).to(y.device).repeat(2, 1)
+                own = RowsLoss(job.own, counts, 0.5 * plain.params, 0.7 * rows)
+            FunctionalGradient(job.module, rows, found, task, loss=own)(both, torch.stack([y, y]), share)
         except Exception as error:  # torch.func has many ways to say that it cannot
             reason = str(error).strip().partition("\n")[0]
             raise ConfigError(f"torch.func cannot train the model in rows: {reason}") from error
         before = [each.clone() for each in plain.module.buffers()]
+        begin = Start(1, 0.5 * plain.params, plain.buffers())
+        add_gradient = client_gradient(replace(job, training=LocalTraining()), plain, 0, begin, 0.7 * plain.params)
         plain.train()
         for length, row in zip(lengths, found, strict=True):
             plain.grads.zero_()
-            gradient_of(plain, task)(cut(x, slice(int(length))), y[: int(length)])
+            add_gradient(cut(x, slice(int(length))), y[: int(length)])
             if not torch.allclose(plain.grads, row, rtol=1e-3, atol=1e-5):
                 raise ConfigError("the model cannot be trained in rows: it draws at random or mixes a batch's samples")
     if any(not torch.equal(a, b) for a, b in zip(before, plain.module.buffers(), strict=True)):

@@ -28,8 +28,6 @@ from .shared import Layout, SharedMemory
 
 DATA = "data."
 """What the names of the federation's tensors in shared memory begin with."""
-VECTORS = ("linear", "start", "ahead")
-"""The parts of a correction that have a row in shared memory."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +37,8 @@ class Task:
     round: int
     row: int = 0
     client: int = 0
-    vectors: tuple[bool, ...] = (False, False, False)
-    """Which of ``VECTORS`` are in shared memory."""
+    vectors: tuple[str, ...] = ()
+    """Which of ``base.VECTORS`` have a row in shared memory."""
     prox: float = 0.0
     decay: float = 0.0
     scale: float = 1.0
@@ -72,12 +70,12 @@ class Worker:
             self.model.load(start.model, start.buffers)
             return packed(evaluate_block(self.job, self.model, Block(*task.block)))
         k = task.row
-        linear, begin, ahead = (
-            memory[name][k] if there else None for name, there in zip(VECTORS, task.vectors, strict=True)
-        )
-        correction = Correction(linear, task.prox, task.decay, task.scale, begin, ahead)
-        train_client(self.job, self.model, task.client, start, correction)
+        vectors = {name: memory[name][k] for name in task.vectors}
+        correction = Correction(prox=task.prox, decay=task.decay, scale=task.scale, **vectors)
+        dual = train_client(self.job, self.model, task.client, start, correction)
         memory["params"][k] = self.model.params
+        if dual is not None:
+            memory["dual"][k] = dual
         memory["row_floats"][k], memory["row_ints"][k] = self.model.buffers()
         return None
 

@@ -25,10 +25,10 @@ from ...errors import WorkerError
 from ...models import Buffers, FlatModel
 from ..evaluation import Evaluation, unpacked
 from ..local import Job, Start, one_row
-from .base import Correct, Parts, Trained, chunk_size, in_parts, part_size, parts
+from .base import VECTORS, Correct, Parts, Trained, chunk_size, in_parts, part_size, parts
 from .pool import Pool
 from .shared import Layout, SharedMemory
-from .worker import DATA, VECTORS, Setup, Task
+from .worker import DATA, Setup, Task
 
 
 class Workers:
@@ -51,21 +51,22 @@ class Workers:
         def tasks() -> Iterator[Task]:
             for row in longest_first:
                 parts = one_row(correct([clients[row]]))._asdict()
-                vectors = {name: parts.pop(name) for name in VECTORS}
+                vectors = {name: vector for name in VECTORS if (vector := parts.pop(name)) is not None}
                 for name, vector in vectors.items():
-                    if vector is not None:
-                        memory[name][row] = vector
-                there = tuple(vector is not None for vector in vectors.values())
-                yield Task(start.round, row, clients[row], there, **parts)
+                    memory[name][row] = vector
+                yield Task(start.round, row, clients[row], tuple(vectors), **parts)
 
-        rows = Trained(memory["params"][:k], Buffers(memory["row_floats"][:k], memory["row_ints"][:k]))
+        rows = Trained(
+            memory["params"][:k], Buffers(memory["row_floats"][:k], memory["row_ints"][:k]), memory["dual"][:k]
+        )
         missing = set(range(k))
         waiting = deque(zip(parts(range(k), part_size(start.model.nbytes)), in_parts(rows, start), strict=True))
         with closing(self._run(tasks())) as results:
             for task, _ in results:
                 missing.remove(task.row)
                 while waiting and missing.isdisjoint(waiting[0][0]):
-                    yield waiting.popleft()[1]
+                    part = waiting.popleft()[1]
+                    yield part if "dual" in task.vectors else part._replace(dual=None)
 
     def measure(self, start: Start, blocks: Sequence[Block]) -> list[Evaluation]:
         self._load(start)

@@ -14,7 +14,8 @@ import torch
 from ... import __version__
 from ...algorithms import METHODS, Algorithm
 from ...data import Federation
-from ...engine.local import Job, Start, one_row, own_loss, steps_column, train_client
+from ...engine.local import Job, Start, one_row, steps_column, train_client
+from ...engine.losses import own_loss
 from ...engine.membership import reweighed
 from ...errors import ConfigError, DivergedError, check
 from ...models import Buffers, FlatModel
@@ -152,14 +153,16 @@ class TrainingClient:
         """The engine's local training, as in a simulation; the buffers after it."""
         training, nominal, round = training_from(config), int(config["steps"]), int(config["round"])
         fixed = nominal if algorithm.fixed_steps else None
-        job = Job(self.model.module, federation, training, int(config["seed"]), fixed, *own_loss(algorithm))
+        job = Job(self.model.module, federation, training, int(config["seed"]), fixed, own_loss(algorithm))
         correction = one_row(algorithm.correct(sent, rows, weight))
-        train_client(job, self.model, self.number, Start(round, sent.model, buffers), correction)
+        dual = train_client(job, self.model, self.number, Start(round, sent.model, buffers), correction)
         delta = (self.model.params - sent.model).unsqueeze(0)
         if not torch.isfinite(delta).all():
             raise DivergedError(str(config["method"]).lower(), round, self.number)
         steps = steps_column(np.array([len(self.samples.y)]), training, self.model.module, fixed)
-        return LocalResult(delta=delta, steps=steps, **vars(training.schedule(round, nominal))), self.model.buffers()
+        schedule = vars(training.schedule(round, nominal))
+        kept = None if dual is None else dual.unsqueeze(0)
+        return LocalResult(delta=delta, dual=kept, steps=steps, **schedule), self.model.buffers()
 
     def _load(self) -> Samples:
         found = as_samples(find(self._load_client)(self.node))
