@@ -70,6 +70,12 @@ def test_the_round_loop_names_no_method() -> None:
         assert not [name for name in names if name in text], file
 
 
+def test_what_lasts_on_disk_is_written_in_one_place() -> None:
+    """A file that is flushed or locked elsewhere would have rules of its own."""
+    files = [file for file in ROOT.rglob("*.py") if "fsync" in file.read_text() or "fcntl" in file.read_text()]
+    assert [file.relative_to(ROOT).as_posix() for file in files] == ["storage/atomic.py"]
+
+
 def test_exported_names() -> None:
     for name in set(feddc.__all__) - {"Vector"}:  # another name of torch.Tensor, which has none
         assert getattr(feddc, name).__doc__, name

@@ -19,7 +19,7 @@ import difflib
 import math
 import numbers
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class FedDCError(Exception):
@@ -50,15 +50,18 @@ class DivergedError(FedDCError):
     exit_code = 1
 
     def __init__(
-        self, method: str, round: int, client: int | None = None, what: str = "NaN or Inf", *, alpha: bool = False
+        self,
+        method: str,
+        round: int,
+        client: int | None = None,
+        what: str = "NaN or Inf",
+        hints: Sequence[str] = (),
     ) -> None:
-        """``alpha`` says whether the method has one, which could be raised."""
+        """``hints`` are what to try besides, for the method at hand."""
         self.method, self.round, self.client, self.what = method, round, client, what
         who = "the global model" if client is None else f"client {client}"
-        super().__init__(
-            f"{method} diverged: {who} has {what} in round {round}; "
-            f"try a smaller learning rate{',' if alpha else ' or'} a smaller clip norm{' or a larger alpha' * alpha}"
-        )
+        tries = in_words(["a smaller learning rate", "a smaller clip norm", *hints])
+        super().__init__(f"{method} diverged: {who} has {what} in round {round}; try {tries}")
 
     @classmethod
     def read(cls, sentence: str) -> DivergedError:
@@ -92,6 +95,12 @@ class StoppedError(FedDCError):
     def __init__(self, by: signal.Signals, what: str) -> None:
         self.signal, self.what, self.exit_code = by, what, 128 + by
         super().__init__(f"{'interrupted' if by == signal.SIGINT else f'ended by {by.name}'} {what}")
+
+
+def in_words(choices: Sequence[str]) -> str:
+    """Choices as a sentence lists them: a, b or c."""
+    *others, last = choices
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def check(condition: bool, sentence: str) -> None:

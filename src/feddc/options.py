@@ -128,7 +128,9 @@ class Trust:
     """What protects the federation from its members, and them from it."""
 
     robust: str | None = option(None, "updates that are not trusted: norm:1, trimmed-mean:0.2, median, centered-clip:1")
-    attack: str | None = option(None, "poisoned clients, to try it: sign-flip:3, scale, constant, little, labels")
+    attack: str | None = option(
+        None, "poisoned clients, to try it: sign-flip:3:from=5:until=8, scale, constant, little, labels"
+    )
     privacy: str | None = option(None, "clip and noise: central:clip=1:noise=1.1, distributed, local")
     epsilon: float | None = option(None, "privacy budget: noise is planned for it, and no run exceeds it")
     delta: float | None = option(None, "probability with which epsilon may not hold  [default: 1e-5]")

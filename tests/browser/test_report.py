@@ -150,23 +150,6 @@ def test_every_axis_has_a_name(browser: Browser, real: Path) -> None:
     assert browser.run(named, "plot-split") == ["class", "client"]
 
 
-def test_the_cosines_have_the_dashes_of_the_legend(browser: Browser, real: Path) -> None:
-    """They were all solid."""
-    browser.open(real)
-    browser.click("#tab-drift")
-    lines = "document.querySelector(`#${arguments[0]}`).data.filter(t => t.name)"
-    dashes = f"Object.fromEntries({lines}.map(t => [t.name, t.line.dash]))"
-    assert browser.run(dashes, "plot-cosine") == browser.run(dashes, "plot-gap")
-    assert len(set(browser.run(dashes, "plot-cosine").values())) > 1
-
-
-def test_nothing_of_the_split_is_under_the_toolbar(browser: Browser, real: Path) -> None:
-    browser.open(real)
-    browser.click("#tab-split")
-    edge = "document.querySelector(`#plot-split ${arguments[0]}`).getBoundingClientRect()[arguments[1]]"
-    assert browser.run(edge, ".modebar", "bottom") <= browser.run(edge, ".bars", "top")
-
-
 def test_definitions_are_one_click_away(browser: Browser, real: Path) -> None:
     browser.open(real)
     browser.click("#tab-tables")

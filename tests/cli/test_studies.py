@@ -117,3 +117,43 @@ def test_a_comparison_over_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "seed = 4\n" in (tmp_path / "c" / "feddc-s4" / "config.toml").read_text()
     assert feddc("compare", "--seeds", "1,x", *tiny) == 2
     assert "seeds must be whole numbers with commas between, not '1,x'" in capsys.readouterr().err
+
+
+def test_an_interrupted_cell_is_stored_as_such_and_continued(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, report = tmp_path / "cells", tmp_path / "pages"
+    one = [
+        "reproduce",
+        "accuracy",
+        "--data",
+        "synthetic",
+        "--split",
+        "0-0",
+        "--participation",
+        "1",
+        "--methods",
+        "feddc",
+    ]
+    one += ["--rounds", "3", "--report", str(report)]
+    assert feddc(*one, "--out", str(out)) == 0
+    [cell] = (each for each in out.iterdir() if each.is_dir())
+    (cell / "summary.json").unlink()  # as an interrupted run leaves it
+    records = (cell / "records.jsonl").read_text().splitlines(keepends=True)
+    (cell / "records.jsonl").write_text("".join(records[:2]))
+    (report / "accuracy-synthetic.json").unlink()
+    capsys.readouterr()
+    assert feddc(*one, "--out", str(out), "--stored") == 0
+    page = (report / "accuracy-synthetic.md").read_text()
+    assert "| FedDC | so far " in page
+    assert "| FedDC | not yet, at round 2 |" in page
+    assert "| feddc:alpha=0.005 | 0 | 2, unfinished | " in page
+    assert '"status": "unfinished"' in (report / "accuracy-synthetic.json").read_text()
+    assert feddc(*one, "--out", str(tmp_path / "other")) == 0  # what is stored is not the end of it
+    assert "1 of 1 cells to run" in capsys.readouterr().out
+    assert "| feddc:alpha=0.005 | 0 | 3 | " in (report / "accuracy-synthetic.md").read_text()
+
+
+def test_the_page_of_all_cells_needs_its_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert feddc("reproduce", "summary") == 2
+    assert capsys.readouterr().err == "feddc: summary needs --report, the folder with the results\n"

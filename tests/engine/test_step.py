@@ -51,7 +51,8 @@ def by_hand(
         if training.sam:
             uphill = gradient(at, x, y) - dual - consensus
             climb = training.sam * uphill / uphill.norm()
-            at, dual = at + climb, dual + climb - consensus
+            at = at + climb
+            dual = dual if how.dual is None else dual + climb - consensus
         g = how.scale * gradient(at, x, y) + linear + how.prox * theta
         if training.clip_norm is not None and g.norm() > training.clip_norm:
             g = g * training.clip_norm / g.norm()

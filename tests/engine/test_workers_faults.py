@@ -20,6 +20,7 @@ from feddc.engine.local import Job, Start
 from feddc.models import FlatModel
 from feddc.options import Compute
 from feddc.types import Correction
+from tests.processes import alive, gone_within
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for processes in /proc")
 
@@ -40,20 +41,6 @@ list(simulation.run())
 
 def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def gone_within(seconds: float, pids: list[int]) -> bool:
-    deadline = time.monotonic() + seconds
-    while any(map(alive, pids)) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return not any(map(alive, pids))
 
 
 def job(module: nn.Module, x: np.ndarray, epochs: int = 1) -> Job:  # type: ignore[type-arg]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import feddc
+from tests.processes import gone_within as gone_within
 
 BIN = Path(sys.executable).parent
 OFFLINE = {
@@ -23,6 +24,9 @@ OFFLINE = {
     "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
     "RAY_USAGE_STATS_ENABLED": "0",
 }
+
+LONGEST = 1500
+"""Seconds after which a run is given up: a busy machine may take ten times as long as a quiet one."""
 
 
 def free_port() -> int:
@@ -54,20 +58,6 @@ def descendants(pid: int) -> list[int]:
         int(child) for tasks in Path(f"/proc/{pid}/task").glob("*/children") for child in tasks.read_text().split()
     ]
     return children + [below for child in children for below in descendants(child)]
-
-
-def gone_within(seconds: float, pids: list[int]) -> bool:
-    """Whether these processes end in time; one that nobody has waited for counts as ended."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        states = []
-        for pid in pids:
-            with suppress(OSError):
-                states.append(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0])
-        if all(state == "Z" for state in states):
-            return True
-        time.sleep(0.05)
-    return False
 
 
 class Deployment:
@@ -165,7 +155,7 @@ class Deployment:
             cwd=self.folder,
             capture_output=True,
             text=True,
-            timeout=400,
+            timeout=LONGEST,
         )
         return done.stdout + done.stderr
 
@@ -179,7 +169,7 @@ class Deployment:
     def status(self, run: str) -> str:
         return str(self.flwr("ls", "dep", "--run-id", run)["runs"][0]["status"])
 
-    def finish(self, run: str, seconds: float = 240) -> str:
+    def finish(self, run: str, seconds: float = LONGEST) -> str:
         """Wait for the end of a run; its status."""
         self.until(lambda: self.status(run).startswith("finished"), seconds, f"run {run} finishes")
         return self.status(run)

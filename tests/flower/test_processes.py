@@ -10,7 +10,7 @@ import pytest
 from feddc.flower.new import write_app
 from tests.flower.deployment import Deployment, descendants, gone_within
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 # Client 1 answers nonsense, of another kind in each round.
 EVIL = """

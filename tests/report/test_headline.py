@@ -49,7 +49,7 @@ def test_a_method_that_gets_there_with_some_seeds_gets_there_with_some_seeds(tmp
         "FedDC reaches 90 % in the fewest rounds: 12.7 ± 0.6, at least 19.7 fewer than FedAvg, "
         "which gets there with 1 of 3 seeds."
     )
-    assert found.detail == "95 % interval 9.63 to 29.7; paired t-test, 3 seeds."
+    assert found.detail == "95 % interval 9.63 to 29.7; paired t-test, 3 seeds, p = 0.014."
     assert "does not" not in everything(found)
 
 
@@ -126,3 +126,61 @@ def test_a_lower_score_may_be_the_better_one(tmp_path: Path) -> None:
     )
     assert headline(setting).cards[0].answer == "0.2500 ± 0.0100"
     assert "below FedAvg" in headline(setting).cards[0].note
+
+
+def test_more_methods_need_a_clearer_difference(tmp_path: Path) -> None:
+    """Of many comparisons one is significant by chance: they are corrected for their number."""
+    write_seeds(tmp_path, "feddc", [reaching(n, 40) for n in (7, 8, 9)])
+    write_seeds(tmp_path, "fedavg", [reaching(n, 40) for n in (12, 18, 16)])
+    found = of(tmp_path)
+    assert found.sentence.startswith("FedDC reaches 90 % in the fewest rounds")
+    assert found.detail.endswith("; paired t-test, 3 seeds, p = 0.037.")
+    write_seeds(tmp_path, "fedprox", [reaching(n, 40) for n in (12, 18, 16)])
+    assert of(tmp_path).sentence == "No difference in rounds to 90 % is shown with these 3 seeds."
+    write_seeds(tmp_path, "scaffold", [reaching(n, 40) for n in (37, 38, 39)])
+    found = of(tmp_path)
+    assert found.sentence.startswith("FedDC, FedAvg and FedProx reach 90 % in the fewest rounds; no difference between")
+    assert found.detail.endswith("p = 0.0011 after Holm's correction for 3 comparisons).")
+
+
+def test_identical_runs_show_nothing(tmp_path: Path) -> None:
+    for method in ("fedavg", "fedprox", "feddc"):
+        write_seeds(tmp_path, method, [reaching(7, 20), reaching(8, 20), reaching(7, 20)])
+    found = of(tmp_path)
+    assert found.sentence == "No difference in rounds to 90 % is shown with these 3 seeds."
+    assert {card.who for card in found.cards} == {"FedAvg, FedProx and FedDC"}
+
+
+def test_two_seeds_with_equal_differences_show_nothing(tmp_path: Path) -> None:
+    write_seeds(tmp_path, "fedavg", [[0.5, 0.90], [0.5, 0.92]], target=0.99)
+    write_seeds(tmp_path, "feddc", [[0.5, 0.91], [0.5, 0.93]], target=0.99)
+    assert of(tmp_path).sentence == "No difference in best accuracy is shown with these 2 seeds. No run reaches 99 %."
+
+
+def test_a_method_with_one_seed_does_not_silence_the_others(tmp_path: Path) -> None:
+    write_seeds(tmp_path, "feddc", [reaching(n, 30) for n in (5, 6, 5)])
+    write_seeds(tmp_path, "fedavg", [reaching(n, 30) for n in (15, 17, 16)])
+    write_seeds(tmp_path, "scaffold", [reaching(2, 30)])
+    found = of(tmp_path)
+    assert found.sentence.startswith("FedDC reaches 90 % in the fewest rounds: 5.3 ± 0.6, 10.7 fewer than FedAvg.")
+    assert found.sentence.endswith("Not judged, with fewer than two seeds in common: SCAFFOLD.")
+
+
+def test_seeds_that_differ_between_methods_are_not_paired(tmp_path: Path) -> None:
+    write_seeds(tmp_path, "feddc", [reaching(n, 30) for n in (5, 6, 5)])
+    for seed, rounds in ((3, 15), (4, 17), (5, 16)):
+        write_run(tmp_path / f"other-{seed}", method="fedavg", seed=seed, scores=reaching(rounds, 30))
+    found = of(tmp_path)
+    assert found.sentence == (
+        "Fewer than two seeds in common: no claim. Rounds to 90 %: FedDC 5.3 ± 0.6, FedAvg 16.0 ± 1.0."
+    )
+    assert {card.note for card in found.cards} == {"fewer than two seeds in common: no claim"}
+
+
+def test_what_was_looked_at_first_is_told_too(tmp_path: Path) -> None:
+    """Where rounds show no difference and scores do, naming scores alone would be picking."""
+    write_seeds(tmp_path, "fedavg", [[0.5, 0.91, 0.921], [0.5, 0.91, 0.922], [0.5, 0.91, 0.923]])
+    write_seeds(tmp_path, "feddc", [[0.5, 0.91, 0.961], [0.5, 0.91, 0.963], [0.5, 0.91, 0.962]])
+    assert of(tmp_path).sentence.startswith(
+        "No difference in rounds to 90 % is shown with these 3 seeds; FedDC has the highest best accuracy: 96.20 ± 0.10"
+    )

@@ -7,7 +7,7 @@ import math
 import pytest
 from scipy import stats
 
-from feddc.report.stats import paired, spread
+from feddc.report.stats import Paired, correct, paired, spread
 from feddc.report.units import amount, bound, clock, sparkline
 
 
@@ -38,6 +38,31 @@ def test_equal_differences_do_not_make_certainty() -> None:
     many = paired(dict.fromkeys(range(5), 26), dict.fromkeys(range(5), 11), step=1)
     assert many is not None
     assert many.significant
+
+
+def test_differences_that_are_equal_up_to_rounding_are_equal() -> None:
+    one, other = {0: 0.06, 1: 0.93, 2: 0.97}, {0: 0.05, 1: 0.92, 2: 0.96}
+    assert len({one[seed] - other[seed] for seed in one}) > 1  # 0.01, and what floats make of it
+    found = paired(one, other)
+    assert found is not None
+    assert (found.p, found.significant) == (1.0, False)
+
+
+def test_identical_values_show_nothing() -> None:
+    for step in (0.0, 1.0):
+        found = paired({0: 3.0, 1: 4.0}, {0: 3.0, 1: 4.0}, step)
+        assert found is not None
+        assert not found.significant
+
+
+def test_comparisons_are_corrected_for_their_number() -> None:
+    """Holm: the smallest of four p-values times four, the next times three, and never below the one before."""
+    found = correct([Paired(1.0, 0.5, 1.5, p, 3, p) for p in (0.01, 0.04, 0.005, 0.03)])
+    assert [each.corrected for each in found] == pytest.approx([0.03, 0.06, 0.02, 0.06])
+    assert [each.significant for each in found] == [True, False, True, False]
+    assert [each.comparisons for each in found] == [4] * 4
+    assert [each.corrected for each in correct([Paired(1.0, 0.5, 1.5, 0.8, 3, 0.8)] * 2)] == [1.0, 1.0]
+    assert correct([]) == []
 
 
 def test_spread() -> None:

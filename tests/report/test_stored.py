@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,16 @@ def test_a_foreign_results_file_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "r.json").write_text(text)
     with pytest.raises(feddc.RunError, match="not a file of results"):
         stored.load(tmp_path / "r.json")
+
+
+def test_where_a_run_comes_from_is_stored(tmp_path: Path, cells: list[Cell]) -> None:
+    file, one = tmp_path / "r.json", cells[0]
+    made = {"commit": "0123abc", "feddc": "1.0", "torch": "2.13", "processor": "x", "numpy": "2"}
+    stored.save(file, {one.key: replace(run(one, 0.5), about={"versions": made}, status="unfinished")})
+    back = stored.load(file)[one.key]
+    assert back.about["versions"] == {key: made[key] for key in stored.MADE}
+    assert back.status == "unfinished"
+    assert "| fedavg | 0 | 1, unfinished | 0123abc | float32 | torch 2.13, x |" in pages.origins([back])
+    assert "sums have been put in another order" not in pages.origins([back])
+    early = replace(back, about={"versions": {"commit": "at or before 2cf957a"}})
+    assert "sums have been put in another order" in pages.origins([early, early])

@@ -8,7 +8,7 @@ from typing import Any
 from .. import specs
 from ..errors import check, unknown
 from .adabest import AdaBest
-from .base import Algorithm, evaluated
+from .base import Algorithm, evaluated, steadier
 from .combinations import FedAdagrad, FedAdam, FedExP, FedGamma, FedSAM, FedSpeed, FedYogi, MoFedSAM
 from .fedacg import FedACG
 from .fedavg import FedAvg
@@ -64,6 +64,7 @@ __all__ = [
     "evaluated",
     "make_method",
     "method_name",
+    "steadier",
 ]
 
 

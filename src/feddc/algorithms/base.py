@@ -16,7 +16,7 @@ the cohort, and ``aggregate`` gets one ``Mean`` for each: the server never sees 
 The first field of every ``Server`` is ``model``, the global vector w, and the first of every ``Sent`` is the ``model``
 that clients begin with. A method whose model to judge is not w has ``evaluated(server)``, and a server optimiser may
 have it too; one whose upload is not Δ_i as it is says ``sends_update = False``; one that asks for sharpness-aware local
-steps has their radius in ``sam``.
+steps has their radius in ``sam``; one whose own options can make training more stable says how in ``steadier``.
 """
 
 from __future__ import annotations
@@ -52,6 +52,15 @@ def evaluated(algorithm: Algorithm, server: Any) -> Vector:
     elif hasattr(getattr(algorithm, "server", None), "evaluated"):
         model = algorithm.server.evaluated(server.model, server.opt)  # type: ignore[attr-defined]
     return model
+
+
+def steadier(algorithm: Any) -> list[str]:
+    """What to try, among a method's own options, when training with it is not stable: in words."""
+    algorithm = getattr(algorithm, "inner", algorithm)
+    hints = ["steps=own"] if getattr(algorithm, "steps", "own") == "nominal" else []
+    hints += [algorithm.steadier] if hasattr(algorithm, "steadier") else []
+    adaptive = hasattr(getattr(algorithm, "server", None), "tau")
+    return [*hints, "a smaller learning rate of the server"] if adaptive else hints
 
 
 class ModelServer(NamedTuple):

@@ -38,6 +38,7 @@ class FedCM:
     sam: float = 0.0
     server: ServerOptimizer = SGD()
     fixed_steps: ClassVar[bool] = False
+    steadier: ClassVar[str] = "a larger alpha"
 
     def __post_init__(self) -> None:
         check_number("alpha", self.alpha, 0, 1, above=True)

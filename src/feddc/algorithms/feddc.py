@@ -50,6 +50,7 @@ class FedDC:
     leak: float = 0.0
     server: ServerOptimizer = SGD()
     fixed_steps: ClassVar[bool] = False
+    steadier: ClassVar[str] = "a larger alpha"
 
     def __post_init__(self) -> None:
         check_number("alpha", self.alpha, 0)

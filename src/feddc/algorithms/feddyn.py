@@ -51,6 +51,7 @@ class FedDyn:
     weighted: bool = True
     sam: float = 0.0
     fixed_steps: ClassVar[bool] = False
+    steadier: ClassVar[str] = "a larger alpha"
     over_all: ClassVar[dict[str, bool]] = {"drift": False}
 
     def __post_init__(self) -> None:

@@ -26,6 +26,7 @@ class FedProx:
     mu: float = 2e-4
     server: ServerOptimizer = SGD()
     fixed_steps: ClassVar[bool] = False
+    steadier: ClassVar[str] = "a larger mu"
 
     def __post_init__(self) -> None:
         check_number("mu", self.mu, 0)

@@ -33,7 +33,7 @@ def cli() -> None:
 
 def main(args: list[str] | None = None) -> None:
     """The entry point of the `feddc` command."""
-    from . import data, flower, listing, predict, report, resume, run, studies, tune
+    from . import data, flower, listing, predict, report, resume, run, studies, theory, tune
 
     cli.add_command(run.run)
     cli.add_command(run.compare)
@@ -46,6 +46,7 @@ def main(args: list[str] | None = None) -> None:
     cli.add_command(listing.list_names)
     cli.add_command(data.data)
     cli.add_command(predict.predict)
+    cli.add_command(theory.theory)
     cli.add_command(flower.flower)
     warnings.showwarning = _warn
     try:

@@ -75,6 +75,22 @@ def verify(name: str, data_dir: Path | None) -> None:
     click.echo(f"{name} in {found.folder} is right{note}")
 
 
+@data.command("pack-cifar100")
+@click.argument("folder", type=click.Path(path_type=Path))
+@data_dir_option
+def pack_cifar100(folder: Path, data_dir: Path | None) -> None:
+    """Pack CIFAR-100 from PNG files (FOLDER/train/CLASS, FOLDER/test/CLASS) into its official layout.
+
+    For where the official file cannot be had: https://github.com/cyizhuo/CIFAR-100-dataset has the pictures. Their
+    official order is lost, so `feddc data verify` refuses the result, and a seed gives other clients than the official
+    file would.
+    """
+    from ..data.fetch.folder import data_folder
+    from ..data.formats.packing import pack_cifar100 as pack
+
+    click.echo(f"cifar100 is in {pack(folder, data_folder(data_dir))}")
+
+
 @data.command()
 @data_dir_option
 def path(data_dir: Path | None) -> None:

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from ..engine.growth import GrowthWatch, describe
+from ..engine.growth import GrowthWatch, growth_sentence
 from ..engine.records import score_in
 from ..report.units import sparkline
 from .options import Show
@@ -67,8 +67,8 @@ class Display:
         """Show a record of a run that is watched."""
         self._watches[label](record)
 
-    def watch(self, label: str, rounds: int) -> None:
-        """Begin to show a run, which has ``rounds`` rounds at most."""
+    def watch(self, label: str, rounds: int, method: str) -> None:
+        """Begin to show a run of this method, which has ``rounds`` rounds at most."""
         self.tasks[label] = self.progress.add_task(label, total=rounds, note="")
         run_began, skipped = time.monotonic(), -1
         every = max(1, rounds // 10)
@@ -78,7 +78,7 @@ class Display:
         def on_record(record: Record) -> None:
             nonlocal skipped, growth
             if growth is not None and (found := growth.add(record)):
-                self.say(f"{label}: {describe(found)}")
+                self.say(f"{label}: {growth_sentence(found, method)}")
                 growth = None
             if self.as_json:
                 click.echo(json.dumps({"run": label, **asdict(record)}))

@@ -33,7 +33,7 @@ class Shown(Listener):
         if self.kind != "study" and not self.display.tasks:
             self.display.say(self.about())
             self.display.say(f"executor: {executor}")
-        self.display.watch(label(cell, self.kind), cell.config.rounds)
+        self.display.watch(label(cell, self.kind), cell.config.rounds, cell.config.method)
 
     def on_record(self, cell: Cell, record: Record) -> None:
         self.display.on_record(label(cell, self.kind), record)
@@ -92,11 +92,11 @@ def perform_study(study: Study, data_dir: Path | None, show: Show, *, only_store
     file = None if report is None else report / f"{study.stem}.json"
     known = stored.load(file) if file is not None and file.exists() else {}
     runs: dict[str, Run] = {cell.key: known[cell.key] for cell in study.cells if cell.key in known}
-    runs |= {cell.key: read(study.place(cell)) for cell in study.cells if status(study.place(cell)) == "ended"}
+    runs |= {cell.key: run for cell in study.cells if (run := _further(study.place(cell), runs.get(cell.key)))}
     check(
         bool(runs) or not only_stored, f"{file} and {out} have no result of these cells: leave --stored out to run them"
     )
-    todo = [] if only_stored else [cell for cell in study.cells if cell.key not in runs]
+    todo = [] if only_stored else [cell for cell in study.cells if cell.key not in runs or not runs[cell.key].ended]
     display = Display({label(cell, study.kind): expected_rounds(cell) for cell in todo}, show)
     if todo:
         source = Named(data_dir)
@@ -104,7 +104,7 @@ def perform_study(study: Study, data_dir: Path | None, show: Show, *, only_store
         display.say(f"{len(todo)} of {len(study.cells)} cells to run: about {likely}, at most {most}, on this machine")
         with display:
             found = study.run(source, Shown(display, study.kind), cells=todo, jobs=jobs, tensorboard=show.tensorboard)
-        runs |= {cell.key: of_outcome(outcome) for cell, outcome in found.items()}
+        runs |= {cell.key: read(study.place(cell)) for cell in found}
     shown = [runs.get(cell.key) or not_run(cell.config) for cell in study.cells]
     settings = arrange(shown)
     for table in overview(settings):
@@ -119,6 +119,14 @@ def perform_study(study: Study, data_dir: Path | None, show: Show, *, only_store
     elif runs:
         for _, name in pages.pictures(out, study.stem, settings):
             display.say(f"picture: {out / name}")
+
+
+def _further(place: Path, known: Run | None) -> Run | None:
+    """The run in this directory, if it is there and is further than what was stored; an interrupted one counts, too."""
+    if status(place) not in ("ended", "under way") or not (place / "records.jsonl").is_file():
+        return None
+    run = read(place)
+    return run if run.points and (run.ended or known is None or len(run.points) > len(known.points)) else None
 
 
 def describe(config: Config, clients: int) -> str:

@@ -74,8 +74,16 @@ def reproduce(
     if study is None:
         for name, cells in STUDIES.items():
             click.echo(f"{name:<14} {cells.__doc__ or ''} {sum(1 for _ in cells())} cells.")
+        click.echo(f"{'summary':<14} All cells that --report has stored: published, measured, and whether they agree.")
         return
     check(not stored or report is not None, "--stored needs --report, the folder with the results")
+    if study == "summary":
+        if report is None:
+            raise ConfigError("summary needs --report, the folder with the results")
+        from ..report import summary
+
+        click.echo(f"page: {summary.page(report, typed('quiet', 'stored', 'out'))}")
+        return
     chosen = {key: value.split(",") if value else None for key, value in narrow.items()}
     selected = select(study, Selection(**chosen, seeds=whole_numbers("seeds", seeds), rounds=rounds))
     if weights is not None:

@@ -1,11 +1,10 @@
-"""A federation: samples in memory, which client holds which, and a test set."""
+"""A federation: samples, which client holds which, and what a model is judged on."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, TypeAlias, overload
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -13,42 +12,18 @@ from torch import Tensor
 
 from ..errors import DataError, check, check_count, check_number
 from ..tasks import Classification, NextToken, Segmentation, Task, as_task
-from .inputs import Inputs, cut, each, shapes, take, tensors
-from .lazy import TARGET, Datasets, known_classes, same_twice
+from .arrays import Samples, aligned, check_alike, materialise, samples_of
+from .clients import Clients, divided, index_array, runs, sample_weights, together
+from .inputs import Inputs, cut, each, take, tensors
+from .lazy import TARGET, Datasets, known_classes
 from .partition import Indices, check_indices, split_indices, strata
 from .preparation import Preparation
-from .stored import Mapped, Pixels, as_floats
+from .stored import Pixels, as_floats
 
-Samples: TypeAlias = tuple[Inputs, Tensor]
 Augment: TypeAlias = Callable[[Any, np.random.Generator], Any]
 
 
-class Clients(Sequence[Tensor]):
-    """The rows of each client, cut from one array when asked for: a tensor each would be most of the memory of many
-    small clients."""
-
-    def __init__(self, rows: Indices, sizes: Indices) -> None:
-        self.rows = torch.from_numpy(np.ascontiguousarray(rows, dtype=np.int64))
-        self.sizes = sizes.astype(np.int64)
-        self._stops = np.cumsum(self.sizes)
-
-    def __len__(self) -> int:
-        return len(self.sizes)
-
-    @overload
-    def __getitem__(self, client: int) -> Tensor: ...
-    @overload
-    def __getitem__(self, client: slice) -> Sequence[Tensor]: ...
-    def __getitem__(self, client: int | slice) -> Tensor | Sequence[Tensor]:
-        if isinstance(client, slice):
-            return [self[each] for each in range(*client.indices(len(self)))]
-        stop, size = self._stops[client], self.sizes[client]
-        return self.rows[stop - size : stop]
-
-
 EVALUATION_BLOCK = 1000
-ROWS = ("clients", "sizes", "held", "held.sizes", "validation")
-"""Those of ``named_tensors`` that say who holds what."""
 Of: TypeAlias = Literal["test", "validation", "client"]
 
 
@@ -129,29 +104,29 @@ class Federation:
         ``validation`` as in ``hold_out``; or ``holdout`` is a list of index arrays, one for each client.
         """
         task = as_task(task)
-        train = _samples(x, y, "training", task)
-        held_out = None if test is None else _aligned(*_samples(*test, "test", task))
+        train = samples_of(x, y, "training", task)
+        held_out = None if test is None else aligned(*samples_of(*test, "test", task))
         samples = len(train[1])
         found = max(task.outputs(train[1]), task.outputs(held_out[1]) if held_out else 0)
         if classes is not None and classes < found:
             raise DataError(f"labels go up to {found - 1}, which is outside the {classes} classes 0..{classes - 1}")
         check((sizes is None) != (clients is None), "give either sizes= or clients=, to say which client holds what")
         if sizes is not None:
-            rows = _runs(np.asarray(sizes), samples)
+            rows = runs(np.asarray(sizes), samples)
         else:
             if isinstance(clients, int | np.integer):
                 labels = strata(train[1].numpy(), split)
                 indices = split_indices(split, labels, int(clients), np.random.default_rng([seed, 0xDA7A]))
             else:
-                indices = [_index_array(i, given) for i, given in enumerate(clients or [])]
+                indices = [index_array(i, given) for i, given in enumerate(clients or [])]
             check_indices(indices, samples)
             rows = Clients(np.concatenate(indices), np.array([len(found) for found in indices]))
         if held_out:
-            _check_alike(held_out[0], train[0])
+            check_alike(held_out[0], train[0])
         whole = cls(*train, rows, held_out, classes or found, name, augment, task)
         if isinstance(holdout, int | float):
             return whole.hold_out(holdout, validation, seed=seed)
-        return whole._holding([_index_array(i, given) for i, given in enumerate(holdout)]).hold_out(0, validation)
+        return whole._holding([index_array(i, given) for i, given in enumerate(holdout)]).hold_out(0, validation)
 
     @classmethod
     def from_dataset(cls, dataset: Any, *, test: Any = None, target: str = TARGET, **options: Any) -> Federation:
@@ -160,8 +135,8 @@ class Federation:
         Options as for ``from_arrays``. A dataset with random transforms is refused, since reading it once would freeze
         them: ``from_datasets`` reads while training, and ``augment=`` changes batches of samples in memory.
         """
-        held_out = None if test is None else _materialise(test, target, "test")
-        return cls.from_arrays(*_materialise(dataset, target, "training"), test=held_out, **options)
+        held_out = None if test is None else materialise(test, target, "test")
+        return cls.from_arrays(*materialise(dataset, target, "training"), test=held_out, **options)
 
     @classmethod
     def from_datasets(
@@ -226,12 +201,12 @@ class Federation:
             return self
         check(holdout + validation <= 0.9, "holdout and validation together must leave a tenth of the samples to train")
         check(not holdout or self.held is None, "the clients hold samples out already: leave holdout out")
-        parts = [_divided(rows.numpy(), (holdout, validation), seed, i) for i, rows in enumerate(self.clients)]
+        parts = [divided(rows.numpy(), (holdout, validation), seed, i) for i, rows in enumerate(self.clients)]
         train, held, aside = ([part[kind] for part in parts] for kind in range(3))
         return replace(
             self,
-            clients=_together(train),
-            held=_together(held) if holdout else self.held,
+            clients=together(train),
+            held=together(held) if holdout else self.held,
             validation=torch.from_numpy(np.concatenate(aside)) if validation else self.validation,
         )
 
@@ -245,7 +220,7 @@ class Federation:
         twice = np.concatenate([rows, *(mine.numpy() for mine in self.clients)])
         if len(np.unique(twice)) < len(twice):
             raise DataError("holdout has a sample that is trained on or held out twice")
-        return replace(self, held=_together(held))
+        return replace(self, held=together(held))
 
     def with_task(self, task: Task) -> Federation:
         """The same samples, with something else to be learned; DataError if the targets do not fit it."""
@@ -307,7 +282,7 @@ class Federation:
         if self.lazy is not None:
             return self.lazy.train.read(rows[part], (2, block.start))
         rows = rows[part].to(self.y.device)
-        return take(self.x, rows), self.y.index_select(0, rows)
+        return self.inputs(take(self.x, rows)), self.y.index_select(0, rows)
 
     def blocks(self, of: Of, client: int = 0) -> list[Block]:
         """The cut of what there is to evaluate on: every executor evaluates these blocks, and adds them up in order."""
@@ -331,145 +306,3 @@ class Federation:
         if self.lazy is not None or self.y.ndim != 1 or self.y.is_floating_point():
             return np.array([len(rows)])
         return np.bincount(self.y[rows].numpy(), minlength=self.classes)
-
-    def named_tensors(self) -> dict[str, Tensor]:
-        """All that is large in a federation, by name, so that processes can share it; ``filled`` is the inverse."""
-        parts = {"y": self.y}
-        if not isinstance(self.x, Mapped):  # every process reads its file itself
-            parts |= {f"x.{i}": part for i, part in enumerate(tensors(self.x))}
-        rows = self.clients.rows if isinstance(self.clients, Clients) else torch.cat(list(self.clients))
-        parts |= {"clients": rows, "sizes": torch.from_numpy(self.sizes)}
-        if self.test is not None:
-            parts |= {f"test.x.{i}": part for i, part in enumerate(tensors(self.test[0]))} | {"test.y": self.test[1]}
-        if self.held is not None:
-            parts |= {"held": torch.cat(list(self.held)), "held.sizes": torch.tensor([len(rows) for rows in self.held])}
-        return parts if self.validation is None else parts | {"validation": self.validation}
-
-    def bare(self) -> Federation:
-        """The federation without its samples."""
-        x = self.x if isinstance(self.x, Mapped) else each(lambda part: part[:0].clone(), self.x)
-        test = None
-        if self.test is not None:
-            test = (each(lambda part: part[:0].clone(), self.test[0]), self.test[1][:0].clone())
-        none = torch.empty(0, dtype=torch.int64)
-        held, validation = None if self.held is None else (), None if self.validation is None else none
-        return replace(self, x=x, y=self.y[:0].clone(), clients=(), test=test, held=held, validation=validation)
-
-    def filled(self, parts: Mapping[str, Tensor]) -> Federation:
-        """A bare federation with the samples that ``named_tensors`` gave."""
-
-        def inputs(prefix: str, like: Inputs) -> Inputs:
-            numbers = itertools.count()
-            return each(lambda part: part if isinstance(part, Mapped) else parts[f"{prefix}{next(numbers)}"], like)
-
-        clients = Clients(parts["clients"].numpy(), parts["sizes"].numpy())
-        test = None if self.test is None else (inputs("test.x.", self.test[0]), parts["test.y"])
-        held = None if self.held is None else Clients(parts["held"].numpy(), parts["held.sizes"].numpy())
-        validation = None if self.validation is None else parts["validation"]
-        return replace(
-            self, x=inputs("x.", self.x), y=parts["y"], clients=clients, test=test, held=held, validation=validation
-        )
-
-
-def _together(rows: Sequence[Indices]) -> Clients:
-    return Clients(np.concatenate(rows), np.array([len(each) for each in rows], dtype=np.int64))
-
-
-def _divided(rows: Indices, shares: tuple[float, float], seed: int, client: int) -> tuple[Indices, Indices, Indices]:
-    """One client's rows to train on, to hold out and to validate with, each in the order that they were in."""
-    order = np.random.default_rng([seed, 0x4E1D, client]).permutation(len(rows))
-    taken, counts = 0, []
-    for share in shares:
-        spare = len(rows) - taken - 1
-        counts.append(min(max(1, round(share * len(rows))), spare) if share else 0)
-        taken += counts[-1]
-    held, aside, train = np.split(order, np.cumsum(counts))
-    return rows[np.sort(train)], rows[np.sort(held)], rows[np.sort(aside)]
-
-
-def sample_weights(sizes: Indices) -> Tensor:
-    """ω_i = n_i / mean(n) of clients with these numbers of samples, the column (N, 1)."""
-    counts = torch.from_numpy(sizes).to(torch.float64)
-    return (counts / counts.mean()).to(torch.float32).unsqueeze(1)
-
-
-def _samples(x: Any, y: Any, what: str, task: Task) -> Samples:
-    if isinstance(x, Mapping):
-        features: Inputs = {str(name): _tensor(part, what) for name, part in x.items()}
-    else:
-        features = tuple(_tensor(part, what) for part in x) if isinstance(x, tuple) else _tensor(x, what)
-    targets = _tensor(y, what, "labels")
-    parts = tensors(features)
-    bad = [part for part in parts if part.ndim < (1 if len(parts) > 1 else 2) or targets.ndim < 1]
-    bad += [part for part in parts if not bad and len(part) != len(targets)]
-    if bad or not parts:
-        found = f"{tuple(bad[0].shape)} and {tuple(targets.shape)}" if bad else "none"
-        raise DataError(f"{what} data needs samples of shape (n, …) and labels of shape (n,), not {found}")
-    if len(targets) == 0:
-        raise DataError(f"{what} data is empty")
-    return each(lambda part: _numbers(part, what), features), task.targets(targets, what).contiguous()
-
-
-def _tensor(values: Any, what: str, part: str = "data") -> Tensor:
-    if isinstance(values, np.memmap) and part == "data" and what == "training":
-        return Mapped(values, what)  # type: ignore[return-value]
-    first: Any = np.asarray(values).flat[:1] if isinstance(values, np.ndarray | list | tuple) else []
-    if len(first) and isinstance(first[0], str):
-        how = ": numpy.unique(y, return_inverse=True)[1] gives class numbers" if part == "labels" else ""
-        raise DataError(f"{what} {part} must be numeric arrays or tensors, not texts such as '{first[0]}'{how}")
-    if isinstance(values, np.ndarray) and not values.flags.writeable:
-        values = values.copy()  # torch wants to be able to write
-    try:
-        return torch.as_tensor(values).detach().cpu()
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise DataError(f"{what} {part} must be numeric arrays or tensors: {error}") from None
-
-
-def _numbers(features: Tensor, what: str) -> Tensor:
-    if isinstance(features, Mapped):
-        return features
-    if features.is_floating_point():
-        if not torch.isfinite(torch.stack(torch.aminmax(features))).all():  # without a mask of the data's size
-            where = int((~torch.isfinite(features.reshape(len(features), -1))).any(dim=1).nonzero()[0])
-            raise DataError(f"{what} data has NaN or Inf in sample {where}")
-        features = features.to(torch.float32)
-    return features.contiguous()
-
-
-def _check_alike(test: Inputs, train: Inputs) -> None:
-    """Refuse test samples that are of another kind than the training samples."""
-    if each(lambda part: tuple(part.shape[1:]), test) != each(lambda part: tuple(part.shape[1:]), train):
-        raise DataError(f"test samples have shape {shapes(test)}, training samples {shapes(train)}")
-
-
-def _aligned(x: Inputs, y: Tensor) -> Samples:
-    """The samples at an address that torch itself would give: matrix products may round differently on others."""
-    return each(lambda part: part if part.data_ptr() % 64 == 0 else part.clone(), x), y
-
-
-def _runs(sizes: Indices, samples: int) -> Clients:
-    if sizes.ndim != 1 or len(sizes) == 0 or not np.issubdtype(sizes.dtype, np.integer):
-        raise DataError("sizes must be a list of whole numbers, the samples of each client")
-    if (sizes <= 0).any():
-        raise DataError(f"client {int(np.argmax(sizes <= 0))} is empty: every client needs at least one sample")
-    if sizes.sum() != samples:
-        raise DataError(f"sizes add up to {int(sizes.sum())}, but there are {samples} samples")
-    return Clients(np.arange(samples), sizes)
-
-
-def _index_array(client: int, indices: Any) -> Indices:
-    array = np.asarray(indices)
-    if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
-        raise DataError(f"the indices of client {client} must be a list of whole numbers")
-    return array.astype(np.int64)
-
-
-def _materialise(dataset: Any, target: str, what: str) -> Samples:
-    """Read a map-style dataset once, so that training needs no per-sample Python."""
-    source = Datasets.of([dataset], Task(), what, target)
-    if not same_twice(dataset, target):
-        raise DataError(
-            f"the {what} dataset gives other values when it is read again: reading it once would freeze its random "
-            "transforms; use Federation.from_datasets, which reads while it trains, or augment="
-        )
-    return source.read(range(len(source)), (0,))

@@ -6,14 +6,19 @@ process and in what workers share. An array that is mapped from a file is never 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import DataError
+from .partition import Indices
 
 
 @dataclass(frozen=True)
@@ -35,14 +40,21 @@ def as_floats(part: Tensor) -> Tensor:
     return part.to(torch.float32) if part.dtype == torch.uint8 else part
 
 
+def all_finite(part: Tensor) -> bool:
+    """Whether there is no NaN or Inf, without a mask of the data's size."""
+    return not part.numel() or bool(torch.isfinite(torch.stack(torch.aminmax(part))).all())
+
+
 class Mapped:
     """An array in a file, of which rows are read when they are asked for. The file is open only while they are."""
 
     def __init__(self, array: np.memmap[Any, Any], what: str) -> None:
-        good = array.filename is not None and array.flags.c_contiguous and array.base is not None
-        if not good or array.dtype.kind not in "fiu":
-            raise DataError(f"{what} data in a file must be a whole numpy.memmap of numbers, not a part or a transpose")
-        self.path, self.offset, self.shape = str(array.filename), array.offset, tuple(array.shape)
+        if array.filename is None or not array.flags.c_contiguous or array.dtype.kind not in "fiu":
+            raise DataError(
+                f"{what} data in a file must be a numpy.memmap of numbers, whole or rows that follow each other, "
+                "not every other row and not a transpose"
+            )
+        self.path, self.offset, self.shape = Path(array.filename), _offset(array), tuple(array.shape)
         self._kind, self._what = array.dtype, what
         self.ndim, self.device = array.ndim, torch.device("cpu")
         self.dtype = torch.float32 if array.dtype.kind == "f" else torch.from_numpy(np.empty(0, array.dtype)).dtype
@@ -54,20 +66,45 @@ class Mapped:
         return self.dtype.is_floating_point
 
     def __getitem__(self, rows: slice) -> Tensor:
-        return self._read(rows)
+        return self._read(np.arange(len(self))[rows])
 
     def index_select(self, _: int, rows: Tensor) -> Tensor:
         """These rows, as ``Tensor.index_select`` gives them."""
         return self._read(rows.numpy())
 
-    def _read(self, rows: Any) -> Tensor:
+    def _read(self, rows: Indices) -> Tensor:
+        found = np.empty((len(rows), *self.shape[1:]), self._kind)
         try:
-            whole = np.memmap(self.path, self._kind, "r", self.offset, self.shape)
-        except (OSError, ValueError) as error:
+            self._fill(found, rows)
+        except OSError as error:
             raise DataError(f"{self.path}, from which {self._what} samples are read, cannot be used: {error}") from None
-        found = torch.from_numpy(np.array(whole[rows]))  # a copy: the map, and with it its memory, is let go
-        if found.is_floating_point():
-            if not torch.isfinite(found).all():
-                raise DataError(f"{self.path} has NaN or Inf in its {self._what} samples")
-            found = found.to(torch.float32)
-        return found
+        values = torch.from_numpy(found)
+        if not values.is_floating_point():
+            return values
+        if not all_finite(values):
+            raise DataError(f"{self.path} has NaN or Inf in its {self._what} samples")
+        return values.to(torch.float32)
+
+    def _fill(self, found: NDArray[Any], rows: Indices) -> None:
+        """Read the rows from the file, those that follow each other at once.
+
+        Not through the map: touching a page of it makes its neighbours resident too, up to sixteen times the memory.
+        """
+        row = self._kind.itemsize * math.prod(self.shape[1:])
+        space, begins = (
+            memoryview(found.reshape(-1).view(np.uint8).data),
+            np.flatnonzero(np.diff(rows, prepend=-2) != 1),
+        )
+        with self.path.open("rb") as file:
+            for start, stop in pairwise([*begins.tolist(), len(rows)]):
+                file.seek(self.offset + int(rows[start]) * row)
+                if file.readinto(space[start * row : stop * row]) != (stop - start) * row:
+                    raise OSError("it is shorter than it was")
+
+
+def _offset(array: np.memmap[Any, Any]) -> int:
+    """Where in its file an array begins. A part of a mapped array has the ``offset`` of the whole."""
+    whole = array
+    while isinstance(whole.base, np.memmap):
+        whole = whole.base
+    return int(whole.offset) + int(array.ctypes.data) - int(whole.ctypes.data)

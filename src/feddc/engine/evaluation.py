@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ..data.inputs import Inputs, arguments, ready
 from ..models import FlatModel
 from ..tasks import Task
-from ..tasks.base import alongside
+from ..tasks.checks import alongside
 
 
 class Evaluation(NamedTuple):
@@ -74,13 +74,15 @@ def metrics_of(found: Evaluation, task: Task) -> dict[str, float]:
 
 
 def _computed(metric: Any, output: Tensor, target: Tensor) -> float:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torchmetrics warns of samples of one class
+    """The measure, NaN where it is not defined: torchmetrics raises there, or warns and gives a number."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
         try:
             metric.update(alongside(output, target), target)
-            return float(metric.compute())
-        except (ValueError, RuntimeError, IndexError):  # or raises where a measure is not defined
+            value = float(metric.compute())
+        except (ValueError, RuntimeError, IndexError):
             return math.nan
+    return math.nan if any("meaningless" in str(each.message) for each in said) else value
 
 
 def packed(found: Evaluation) -> list[Any]:

@@ -10,6 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..algorithms import METHODS, make_method, steadier
+from ..errors import in_words
+from ..specs import Spec
+
 if TYPE_CHECKING:
     from .records import Record
 
@@ -57,15 +61,14 @@ def warning(records: Iterable[Record], method: str = "") -> str | None:
     """One sentence on an unstable run, with what to try for a method of this text; None for a run that is stable."""
     watch = GrowthWatch()
     found = next((each for each in map(watch.add, records) if each), None)
-    return None if found is None else describe(found, method)
+    return None if found is None else growth_sentence(found, method)
 
 
-def describe(found: Growth, method: str = "") -> str:
+def growth_sentence(found: Growth, method: str = "") -> str:
     """What grows, and what to try for a method of this text, such as ``feddc:alpha=0.1``."""
-    hints = ["steps=own"] if "steps=nominal" in method else []
-    hints += ["a larger alpha"] if "alpha=" in method else []
-    hints += ["a smaller learning rate", "fewer local epochs"]
+    known = method and Spec.parse(method).name in METHODS  # another's code is not run for a hint
+    hints = [*(steadier(make_method(method)) if known else ()), "a smaller learning rate", "fewer local epochs"]
     return (
         f"the {found.what} of client {found.client} grows without bound, from {found.before:.3g} to {found.after:.3g} "
-        f"by round {found.round}: try {', '.join(hints[:-1])} or {hints[-1]}"
+        f"by round {found.round}: try {in_words(hints)}"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -46,7 +46,7 @@ class Arrived(NamedTuple):
 def guarded(arrived: Iterable[Arrived], guard: Guard, start: Start, refuse: Refuse) -> Iterator[Arrived]:
     """The same with what the server uses in place of every update; in one part, if they have to be seen together."""
     sound = (each for part in arrived if (each := _sound(part, refuse)).clients)
-    for clients, _, delta, buffers, *_ in _together(sound) if guard.whole else sound:
+    for clients, _, delta, buffers, *_ in _together(sound) if guard.whole(start.round) else sound:
         if len(clients) < guard.least:
             reason = f"too few: the noise of {guard.least} clients is needed, and {len(clients)} answered"
             refuse([Rejected(client, reason) for client in clients])
@@ -69,24 +69,25 @@ def _together(parts: Iterable[Arrived]) -> Iterator[Arrived]:
         yield Arrived(clients, found[0].params[:0], torch.cat([each.delta for each in found]), buffers)
 
 
-def guard_of(
-    options: Trust,
-    algorithm: Algorithm,
-    model: FlatModel,
-    cohorts: Cohorts,
-    clients: int,
-    rounds: int,
-    random: Randomness,
-    *,
-    empty: bool = True,
-) -> Guard | None:
-    """The guard that the options ask for; ConfigError where the method or the model cannot have it.
+def draws_of(cohorts: Cohorts, clients: int, *, empty: bool = True) -> Draws:
+    """How these cohorts are drawn, as far as privacy depends on it.
 
     Without ``empty`` a round is never without anybody, and nothing is gained for privacy by joining at random.
     """
     fixed = isinstance(cohorts, FixedSize)
-    drawn = Draws(clients, cohorts.mean_size, fixed or (empty and isinstance(cohorts, Bernoulli)), fixed)
-    texts = {name: getattr(options, name) for name in ("robust", "attack", "privacy", "epsilon", "delta", "secure")}
+    return Draws(clients, cohorts.mean_size, fixed or (empty and isinstance(cohorts, Bernoulli)), fixed)
+
+
+def guard_of(
+    options: Trust,
+    algorithm: Algorithm,
+    model: FlatModel,
+    drawn: Draws,
+    rounds: int,
+    random: Randomness,
+) -> Guard | None:
+    """The guard that the options ask for; ConfigError where the method or the model cannot have it."""
+    texts = {field.name: getattr(options, field.name) for field in fields(Trust)}
     guard = make_guard(random, drawn, rounds, **texts)
     if guard is None:
         return None

@@ -53,7 +53,7 @@ class Job:
             return "a local optimiser other than SGD with momentum"
         if self.federation.lazy is not None:
             return "a federation whose samples are read while it trains"
-        if isinstance(self.federation.x, Mapped):
+        if any(isinstance(part, Mapped) for part in tensors(self.federation.x)):
             return "a federation whose samples are mapped from a file"
         return None
 

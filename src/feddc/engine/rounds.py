@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..algorithms import Algorithm, method_name
+from ..algorithms import Algorithm, method_name, steadier
 from ..errors import DivergedError
 from ..models import Buffers
 from ..options import OnBadUpdate
@@ -25,6 +26,44 @@ from .screening import bad_rows, misfits
 from .store import ClientStore
 
 
+class RoundState(NamedTuple):
+    """What is kept from round to round."""
+
+    server: Any
+    buffers: Buffers
+    store: ClientStore
+
+
+@dataclass(frozen=True)
+class Participants:
+    """Who takes part in a round, and what is known of everyone."""
+
+    cohort: Sequence[int]
+    """The clients that answer."""
+    weights: Column
+    """ω_i of all clients, present or not."""
+    steps: Column
+    """K_i of all clients."""
+    members: int | None = None
+    """How many clients there are in this round, where that is not all."""
+
+
+@dataclass(frozen=True)
+class Handling:
+    """What is done to vectors on their way, and with updates that cannot be used."""
+
+    on_bad_update: OnBadUpdate = "stop"
+    """A bad update stops the run, or is left out: the round is then one of the others, if there are any."""
+    guard: Guard | None = None
+    """What is used of the updates; decided before state is kept, so that a client remembers what the server used."""
+    compression: Compression | None = None
+    """What rounds the vectors that travel: both sides work on with what arrived."""
+
+    def nbytes(self, state: Any) -> int:
+        """What a NamedTuple of tensors takes when it travels."""
+        return nbytes(state) if self.compression is None else self.compression.nbytes(state)
+
+
 class RoundResult(NamedTuple):
     """The server after a round, and what was moved for it."""
 
@@ -38,44 +77,33 @@ class RoundResult(NamedTuple):
 
 def run_round(
     algorithm: Algorithm,
-    server: Any,
-    buffers: Buffers,
-    store: ClientStore,
-    executor: Executor,
-    cohort: Sequence[int],
-    weights: Tensor,
-    steps: Tensor,
+    state: RoundState,
+    present: Participants,
     schedule: Schedule,
-    on_bad_update: OnBadUpdate = "stop",
+    executor: Executor,
+    handling: Handling = Handling(),
     meter: DriftMeter | None = None,
-    guard: Guard | None = None,
-    compression: Compression | None = None,
-    members: int | None = None,
 ) -> RoundResult:
-    """Run one round with this cohort; ``weights`` and ``steps`` are the columns of ω_i and K_i of all clients.
+    """Run one round; the rows of ``state.store`` change in place, and the server's new state is in the result.
 
-    A bad update stops the run, or with ``on_bad_update="reject"`` is left out: the round is then one of the others,
-    and if there are none the server stays as it is. ``meter`` looks on. ``guard`` says what is used of the updates; it
-    comes before state is kept, so that a client remembers what the server used. ``compression`` rounds what travels:
-    both sides work on with what arrived. ``members`` is how many clients there are in this round, where that is
-    not all.
+    If no update can be used, the server stays as it is. ``meter`` looks on.
     """
+    server, buffers, store = state
+    cohort, weights, steps = present.cohort, present.weights, present.steps
+    guard, compression = handling.guard, handling.compression
     sent, plan = algorithm.broadcast(server), vars(schedule)
-    weigh_bytes = nbytes if compression is None else compression.nbytes
     sent = sent if compression is None else compression.down(sent, schedule.round)
     start = Start(schedule.round, sent.model, buffers)
     size = part_size(server.model.nbytes)
     sums, accepted, rejected, up = Sums(), list[int](), list[Rejected](), 0
-    down = len(cohort) * (weigh_bytes(sent) + buffers.nbytes)
+    down = len(cohort) * (handling.nbytes(sent) + buffers.nbytes)
     everyone: Weights = {} if guard is None else algorithm.weigh(Local(steps=steps, **plan), weights)
     masked = None if guard is None else guard.bytes_up(everyone, len(server.model), len(cohort))
     noisy = guard is not None and guard.central
 
     def refuse(bad: Sequence[Rejected]) -> set[int]:
-        if bad and on_bad_update == "stop":
-            raise DivergedError(
-                method_name(algorithm), schedule.round, bad[0].client, bad[0].reason, alpha=hasattr(algorithm, "alpha")
-            )
+        if bad and handling.on_bad_update == "stop":
+            raise diverged(algorithm, schedule.round, bad[0].client, bad[0].reason)
         rejected.extend(bad)
         return {each.client for each in bad}
 
@@ -97,22 +125,22 @@ def run_round(
         (floats, ints), weight = trained, weights[clients]  # (k, 1)
         local = LocalResult(delta=delta, dual=dual, steps=steps[clients], **plan)
         before, columns = store.gather(clients), algorithm.weigh(local, weight)
-        upload, state = algorithm.upload(sent, before, local, weight)
-        one = weigh_bytes([field[0] for field in upload]) if masked is None else masked
+        upload, after = algorithm.upload(sent, before, local, weight)
+        one = handling.nbytes([field[0] for field in upload]) if masked is None else masked
         up += len(clients) * (one + buffers.nbytes)
         down += len(clients) * told if store.row_bytes else 0
-        if bad := refuse(bad_rows(clients, params, (floats, *upload, *state))):
+        if bad := refuse(bad_rows(clients, params, (floats, *upload, *after))):
             keep = [row for row, client in enumerate(clients) if client not in bad]
             clients = [clients[row] for row in keep]
             weight, floats, ints, delta = weight[keep], floats[keep], ints[keep], delta[keep]
-            upload, state, before = (type(each)(*(field[keep] for field in each)) for each in (upload, state, before))
+            upload, after, before = (type(each)(*(field[keep] for field in each)) for each in (upload, after, before))
             columns = {name: column[keep] for name, column in columns.items()}
         if clients:
-            store.scatter(clients, state)
+            store.scatter(clients, after)
             sums.add(upload, Buffers(floats, ints), weight, columns)
             accepted.extend(clients)
             if meter is not None:
-                meter.add(delta, before, state)
+                meter.add(delta, before, after)
 
     with one_thread():
         if noisy:  # one that adds nothing, as a round without anybody has to look like any other
@@ -127,11 +155,17 @@ def run_round(
             number: float = len(accepted)
             if noisy and guard is not None:
                 number, means = guard.draws.size, guard.released(means, sums.size, everyone, schedule.round)
-            present = Cohort(participation=number / (members or len(weights)), size=round(number), sent=sent, **plan)
-            server = algorithm.aggregate(server, means, present)
+            share = number / (present.members or len(weights))
+            took_part = Cohort(participation=share, size=round(number), sent=sent, **plan)
+            server = algorithm.aggregate(server, means, took_part)
         if not torch.isfinite(server.model).all():
-            raise DivergedError(method_name(algorithm), schedule.round, alpha=hasattr(algorithm, "alpha"))
+            raise diverged(algorithm, schedule.round)
     return RoundResult(server, buffers, up, down, tuple(accepted), tuple(rejected))
+
+
+def diverged(algorithm: Algorithm, round: int, client: int | None = None, what: str = "NaN or Inf") -> DivergedError:
+    """The error of a run that diverged, with what to try for this method."""
+    return DivergedError(method_name(algorithm), round, client, what, steadier(algorithm))
 
 
 def nbytes(state: Any) -> int:

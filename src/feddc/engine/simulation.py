@@ -14,11 +14,11 @@ from typing import Any, Required, Unpack
 import torch
 from torch import Tensor, nn
 
-from ..algorithms import Algorithm, evaluated, method_name
+from ..algorithms import Algorithm, evaluated
 from ..data import Federation
-from ..data.federation import sample_weights
+from ..data.clients import sample_weights
 from ..data.inputs import ready, shapes
-from ..errors import ConfigError, DivergedError, RunError, check, check_count
+from ..errors import ConfigError, RunError, check, check_count
 from ..models import FlatModel, module_with
 from ..options import Keywords, LocalTraining, Precision, options_from
 from ..tasks import Task, score_of
@@ -31,7 +31,7 @@ from .drift import DriftMeter
 from .evaluation import output_of
 from .executors import InProcess, Vectorised, choose
 from .executors.choose import find_device
-from .guarding import guard_of, keyed, poisoned
+from .guarding import draws_of, guard_of, keyed, poisoned
 from .judging import Judged, check_judges, judge, personal_scores
 from .local import Job, Start, given_steps, sharpened, steps_column
 from .losses import own_loss
@@ -39,7 +39,7 @@ from .membership import Arrivals
 from .optimizers import check_optimizer
 from .precision import check_precision
 from .records import Record
-from .rounds import nbytes, run_round
+from .rounds import Handling, Participants, RoundState, diverged, run_round
 from .state import filled, named
 from .store import ClientStore
 
@@ -129,33 +129,29 @@ class Simulation:
     ) -> None:
         check_count("rounds", rounds)
         self.options = options_from(options)
-        good = hasattr(algorithm, "aggregate") and not inspect.isclass(algorithm)
-        check(good, f"algorithm must be a method object, its class called with its options, not {algorithm!r}")
-        server = getattr(algorithm, "server", None)
-        good = server is None or (hasattr(server, "step") and not inspect.isclass(server))
-        check(good, f"server must be a server optimiser, such as feddc.Yogi(lr=0.01), not {server!r}")
-        check(
-            isinstance(federation, Federation),
-            f"federation must be a feddc.Federation, not {type(federation).__name__}",
-        )
+        check_method(algorithm)
+        good = isinstance(federation, Federation)
+        check(good, f"federation must be a feddc.Federation, not {type(federation).__name__}")
         good = training is None or isinstance(training, LocalTraining)
         check(good, f"training must be a feddc.LocalTraining, not {type(training).__name__}")
+        training = training or LocalTraining()
         federation = federation if task is None else federation.with_task(task)
         check_fits(model, federation)
         self.score = score_of(federation.task)
         check_judges(federation, self.options)
-        check_optimizer(algorithm, training or LocalTraining())
+        check_optimizer(algorithm, training)
         self.algorithm, self.federation, self.rounds = algorithm, federation, rounds
-        training = training or LocalTraining()
         training = training if precision is None else replace(training, precision=precision)
         self._training = sharpened(training, algorithm)
         self.round = 0
+        self.undone = 0
+        """How many rounds were run and taken back: what they cost in privacy stays spent."""
         self.cohorts = make_cohorts(len(federation), rounds, self.options, cohorts)
         self.nominal = self.training.nominal_steps(federation.sizes)
         initial = FlatModel(model)
         self.weights = federation.weights.to(initial.params.dtype)
-        about = (self.options, algorithm, initial, self.cohorts, len(federation), rounds, keyed(self.options.seed))
-        self.guard = guard_of(*about)
+        drawn = draws_of(self.cohorts, len(federation))
+        self.guard = guard_of(self.options, algorithm, initial, drawn, rounds, keyed(self.options.seed))
         real = self.guard is not None and isinstance(self.guard.secure, Masked)
         check(not real, "a simulation has nobody to hide updates from: secure=simulated rounds them alike")
         if self.guard is not None and self.guard.privacy is not None:
@@ -165,7 +161,8 @@ class Simulation:
         self.arrivals = None if arrivals is None else Arrivals(arrivals, rounds, federation.sizes)
         alone = self.arrivals is None or self.guard is None
         check(alone, "arrivals does not go together with robust, attack, privacy or secure")
-        self.compression = compression_of(self.options, algorithm)
+        compression = compression_of(self.options, algorithm)
+        self.handling = Handling(self.options.on_bad_update, self.guard, compression)
         self.server = algorithm.init_server(initial.params.clone())
         self.buffers = initial.buffers()
         self.store = ClientStore(algorithm.init_client(self.server.model), len(federation))
@@ -199,7 +196,7 @@ class Simulation:
     def within_budget(self) -> bool:
         """Whether another round stays within the privacy budget, if there is one."""
         budget = None if self.guard is None else self.guard.budget
-        return budget is None or budget.allows(self.round + 1)
+        return budget is None or budget.allows(self.round + self.undone + 1)
 
     def step(self) -> Record:
         """Run the next round."""
@@ -209,27 +206,20 @@ class Simulation:
         sampled = self._drawn() if self.arrivals is None else self._drawn_of_members(self.arrivals)
         cohort, dropped = answering(sampled, len(self.federation), self.options.dropout, self.options.seed, self.round)
         meter = DriftMeter() if self.options.diagnostics else None
+        steps = self.steps if self.given is None else self.weights.new_tensor(self.given[self.round - 1]).unsqueeze(1)
+        members = None if self.arrivals is None else len(self.arrivals.members(self.round))
         done = run_round(
             self.algorithm,
-            self.server,
-            self.buffers,
-            self.store,
-            self.executor,
-            cohort,
-            self.weights,
-            self.steps if self.given is None else self.weights.new_tensor(self.given[self.round - 1]).unsqueeze(1),
+            RoundState(self.server, self.buffers, self.store),
+            Participants(cohort, self.weights, steps, members),
             self.training.schedule(self.round, self.nominal),
-            self.options.on_bad_update,
+            self.executor,
+            self.handling,
             meter,
-            self.guard,
-            self.compression,
-            None if self.arrivals is None else len(self.arrivals.members(self.round)),
         )
         self.server, self.buffers = done.server, done.buffers
-        weigh_bytes = nbytes if self.compression is None else self.compression.nbytes
-        down = done.bytes_down + len(dropped) * (
-            weigh_bytes(self.algorithm.broadcast(done.server)) + done.buffers.nbytes
-        )
+        sent = self.handling.nbytes(self.algorithm.broadcast(done.server)) + done.buffers.nbytes
+        down = done.bytes_down + len(dropped) * sent
         last = self.round == self.rounds or not self.within_budget
         due = self.round % self.options.evaluate_every == 0 or last
         judged = self.evaluate() if due else Judged()
@@ -238,7 +228,7 @@ class Simulation:
         drift = None if meter is None else meter.result()
         moved = (done.bytes_up, down)
         answers = (done.rejected, tuple(dropped))
-        epsilon = None if self.guard is None else self.guard.spent(self.round)
+        epsilon = None if self.guard is None else self.guard.spent(self.round + self.undone)
         made = (self.round, judged.metrics, done.accepted, *moved, seconds, *answers)
         return Record(*made, drift=drift, epsilon=epsilon, score=self.score, **judged.others())
 
@@ -277,7 +267,7 @@ class Simulation:
         start = Start(self.round, evaluated(self.algorithm, self.server), self.buffers)
         judged = judge(self.executor, self.federation, start, self.options.evaluate)
         if not math.isfinite(judged.metrics.get("loss", 0.0)):
-            raise DivergedError(method_name(self.algorithm), self.round, alpha=hasattr(self.algorithm, "alpha"))
+            raise diverged(self.algorithm, self.round)
         if not self.options.personal:
             return judged
         own = personal_scores(self.executor, self.federation, self._initial, start, self._correct)
@@ -308,6 +298,15 @@ class Simulation:
     def module(self) -> nn.Module:
         """A copy of the user's module with the current global weights and buffers."""
         return module_with(self._initial, evaluated(self.algorithm, self.server), self.buffers)
+
+
+def check_method(algorithm: Algorithm) -> None:
+    """Refuse what is no method, or has a server optimiser that is none."""
+    good = hasattr(algorithm, "aggregate") and not inspect.isclass(algorithm)
+    check(good, f"algorithm must be a method object, its class called with its options, not {algorithm!r}")
+    server = getattr(algorithm, "server", None)
+    good = server is None or (hasattr(server, "step") and not inspect.isclass(server))
+    check(good, f"server must be a server optimiser, such as feddc.Yogi(lr=0.01), not {server!r}")
 
 
 @torch.no_grad()

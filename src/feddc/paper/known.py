@@ -25,7 +25,7 @@ class Known:
 
 def known(config: Config) -> Known:
     """The paper's numbers for this configuration; nothing but the seed and the number of rounds may differ."""
-    return _cells().get(_bare(config), Known())
+    return _cells().get(experiment(config), Known())
 
 
 @cache
@@ -33,7 +33,7 @@ def _cells() -> dict[tuple[object, ...], Known]:
     found: dict[tuple[object, ...], Known] = {}
     for study in STUDIES.values():
         for cell in study():
-            key = _bare(cell.config)
+            key = experiment(cell.config)
             old = found.get(key, Known())
             numbers = dict(zip(cell.targets, cell.published, strict=False)) if cell.targets else {}
             rounds = {**old.rounds, **{goal: number for goal, number in numbers.items() if number is not None}}
@@ -42,5 +42,6 @@ def _cells() -> dict[tuple[object, ...], Known]:
     return found
 
 
-def _bare(config: Config) -> tuple[object, ...]:
+def experiment(config: Config) -> tuple[object, ...]:
+    """What runs of one cell have in common: all but the seed, the number of rounds, and when to stop."""
     return group_key(replace(config, rounds=1))

@@ -14,7 +14,7 @@ from ..specs import Spec
 from ..study.cells import Cell
 from ..study.config import Config, resolve
 from ..study.study import Study
-from . import flamby
+from . import beyond, flamby
 from .published import published_accuracy, published_rounds, targets
 
 SPLITS = {"iid": "iid", "d1": "dirichlet:0.6", "d2": "dirichlet:0.3", "unbalanced": "iid+unbalanced:0.3"}
@@ -145,6 +145,9 @@ STUDIES: dict[str, Callable[[], Iterator[Cell]]] = {
     "adaptive": adaptive,
     "tiny-imagenet": tiny_imagenet,
     "flamby-heart": flamby.heart,
+    "riddle": beyond.riddle,
+    "unbalanced": beyond.unbalanced,
+    "beyond": beyond.beyond,
 }
 TABLES: dict[str, Callable[[Study], str]] = {"flamby-heart": flamby.table}
 """What a study shows besides the tables that all studies have."""

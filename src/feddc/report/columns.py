@@ -106,6 +106,16 @@ def moved_total() -> Column:
     return Column("bytes", "moved", lambda line: _over_seeds([r.points[-1].moved for r in line.drawn], amount), "moved")
 
 
+def epsilon() -> Column:
+    """What the runs spent of a privacy budget; nothing where there was no noise."""
+
+    def make(line: Line) -> Entry:
+        found = [spent for run in line.drawn if (spent := run.epsilon) is not None]
+        return _over_seeds(found, lambda *values: f"{mean(values):.2f}") if found else Entry("")
+
+    return Column("epsilon", "ε", make, "epsilon")
+
+
 def time_total() -> Column:
     def make(line: Line) -> Entry:
         found = [s for run in line.drawn if (s := run.points[-1].seconds) is not None]
@@ -119,7 +129,7 @@ def rounds_to(target: float, heading: str = "rounds") -> Column:
         found = line.reach(target)
         values = [each.rounds for each in found.values() if each.reached]
         if not found:
-            return Entry("not yet")
+            return Entry(f"not yet, at round {min(run.points[-1].round for run in line.ran)}")
         text = rounds_text(list(found.values()), len(line.ran) - len(found))
         least = min((each.rounds for each in found.values() if not each.reached), default=None)
         return _numbers(text, values, "" if least is None else f">{least}")
@@ -180,20 +190,21 @@ def ratio(pairs: Sequence[tuple[Reach, Reach]]) -> Entry:
     return Entry("–")
 
 
-def difference(setting: Setting, base: Line, shown: Column) -> Column:
-    """How much a line differs from ``base`` in a column, with the interval of the paired differences over seeds."""
+def difference(setting: Setting, base: Line, lines: Sequence[Line], shown: Column) -> Column:
+    """How much lines differ from ``base`` in a column, with the interval of the paired differences over seeds."""
 
-    judge = shown.judge
-    assert judge is not None
+    assert shown.judge is not None
+    judged = [line for line in lines if line.complete and base.complete]
+    compared = [(line, found.reverse()) for line, found in shown.judge.compare(base, judged)]
 
     def make(line: Line) -> Entry:
         if line is base:
             return Entry("–")
         if not (line.complete and base.complete):
             return Entry("not judged")
-        found = judge.compare(line, base)
+        found = next((each for other, each in compared if other is line), None)
         if found is None:
-            return Entry("one seed")
+            return Entry("one seed" if min(len(line.runs), len(base.runs)) < 2 else "no common seeds")
         scale, digits = {"best": (setting.measure.shown(1.0), setting.measure.digits), "bytes": (1e-6, 3)}.get(
             shown.key, (1.0, 1)
         )
@@ -201,9 +212,9 @@ def difference(setting: Setting, base: Line, shown: Column) -> Column:
         short = shown.key != "best" and any(
             not each.reached for one in (line, base) for each in one.reach(setting.target).values()
         )
-        text = f"{centre:+.{digits}f} ({low:+.{digits}f} to {high:+.{digits}f}), p = {found.p:.2g}"
+        text = f"{centre:+.{digits}f} ({low:+.{digits}f} to {high:+.{digits}f}), p = {found.corrected:.2g}"
         text = text.replace("-", "−") + (", a bound" if short else "")
-        numbers = {"mean": centre, "low": low, "high": high, "p": found.p, "n": found.seeds}
+        numbers = {"mean": centre, "low": low, "high": high, "p": found.p, "p_holm": found.corrected, "n": found.seeds}
         return Entry(
             text if found.high < math.inf else f"{centre:+.{digits}f}, no interval", numbers, found.significant
         )

@@ -8,14 +8,16 @@ DEFINITIONS = {
     "clients": "**Clients' mean, worst tenth**: the global model on what each client holds out, in the last round "
     "that was scored there: the plain mean over clients, and the mean of the worst tenth of them (at least one).",
     "deviation": "**±**: the standard deviation over seeds (n − 1). With one seed there is none.",
-    "difference": "**A difference is shown** where the 95 % interval of the paired differences over seeds leaves out 0 "
-    "(paired t-test, two-sided; each comparison with the first on its own, without a correction for their number). "
+    "difference": "**A difference is shown** where p < 0.05 in a two-sided paired t-test over seeds, after Holm's "
+    "correction for all comparisons in the same quantity. The 95 % interval is that of the single comparison. "
     "Bold is what is shown to be ahead of all others. Runs that have not finished, or diverged, are not judged.",
     "rounds": "**Rounds**: the first evaluated round that reaches the target. >N: not reached in N rounds. In a "
     "comparison a seed that did not get there counts as if its next evaluation did: the difference is at least that.",
     "speedup": "**Speed-up**: FedAvg's mean rounds over the method's, over the seeds that both have; ± is the "
     "deviation of that ratio from seed to seed. Where seeds did not get there it is a bound: > or <.",
     "moved": "**Moved**: bytes sent in both directions, all clients together.",
+    "epsilon": "**ε**: what the run spent of its privacy budget by its last round, for the δ in its settings (1e-5 if "
+    "none is given): the smaller, the less the model tells about any single client.",
     "time": "**Time**: seconds by the wall clock of the machine that ran it. What else that machine did is in it.",
     "seeds": "**Seeds**: runs that came to their end; diverged and unfinished ones are named.",
 }

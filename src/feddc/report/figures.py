@@ -30,7 +30,7 @@ def convergence(setting: Setting, columns: int = 1) -> Figure | None:
     if not values:
         return None
     measure = setting.measure
-    figure, axes = _figure(3 if columns == 2 and measure.percent else 2, columns)
+    figure, axes = new_figure(3 if columns == 2 and measure.percent else 2, columns)
     by_rounds, by_bytes, *more = axes
     for line, look, each in found:
         _draw(by_rounds, line, look, each["round"], each["score"])
@@ -62,7 +62,7 @@ def drift(setting: Setting, columns: int = 1) -> Figure | None:
     found = [(line, look, each) for line, look in _looks(setting) if (each := series.drift_curves(line)) is not None]
     if not found:
         return None
-    figure, (gap, cosine) = _figure(2, columns)
+    figure, (gap, cosine) = new_figure(2, columns)
     for line, look, each in found:
         _draw(gap, line, look, each["round"], each["gap"])
         _draw(cosine, line, look, each["cosine_round"], each["cosine"])
@@ -82,7 +82,7 @@ def split(setting: Setting, columns: int = 1) -> Figure | None:
     points = series.held(found)
     if found is None or not points:
         return None
-    figure, (axes,) = _figure(1, columns)
+    figure, (axes,) = new_figure(1, columns)
     counts: Sequence[Sequence[int]] = found["counts"]
     x, y, samples = zip(*points, strict=True)
     room = (900 if columns == 1 else 2400) / max(len(counts), 2 * len(counts[0]))
@@ -100,7 +100,7 @@ def alpha(setting: Setting, columns: int = 1) -> Figure | None:
     families = series.sensitivity(setting)
     if not families:
         return None
-    figure, (best, rounds) = _figure(2, columns)
+    figure, (best, rounds) = new_figure(2, columns)
     measure = setting.measure
     values = sorted({each for family in families for key in ("alpha", "not_reached") for each in family[key]})
     for axes, name in ((best, f"best {measure.title}"), (rounds, f"rounds to {setting.goal}")):
@@ -145,7 +145,8 @@ def _looks(setting: Setting) -> list[tuple[Line, Style]]:
     return [pair for pair in zip(setting.lines, styles(setting.lines), strict=True) if pair[0].ran]
 
 
-def _figure(panels: int, columns: int) -> tuple[Figure, Sequence[Axes]]:
+def new_figure(panels: int, columns: int) -> tuple[Figure, Sequence[Axes]]:
+    """An empty figure with panels side by side."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 

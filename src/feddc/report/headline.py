@@ -10,6 +10,7 @@ from .lines import Line, Setting
 from .quantities import Quantity
 
 ONE_SEED = "one seed: no claim"
+NO_PAIRS = "fewer than two seeds in common: no claim"
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ def headline(setting: Setting) -> Headline:
     order = [each for each in (rounds, best) if each in shown and each is not None]
     main = next((each for each in order if each.ranking.behind), order[0])  # what shows a difference, if anything does
     sentence, detail = (_alone(setting, over[0]), "") if len(over) == 1 else _sentence(setting, main)
+    if main is not order[0] and order[0].ranking.seeds > 1:  # both were looked at, so both are told
+        sentence = f"{_none_shown(order[0])}; {sentence}"
     if rounds not in shown and len(over) > 1:
         sentence += f" No run reaches {setting.goal}."
     prefix = "Of the methods that have finished: " if going else ""
@@ -76,24 +79,35 @@ def _sentence(setting: Setting, what: Quantity) -> tuple[str, str]:
     """One is ahead, some are level, or no difference is shown; and what stands behind that."""
     ranking, first = what.ranking, what.ranking.first
     if ranking.seeds < 2:
-        return _one_seed(setting, what), ""
-    seeds = f"these {ranking.seeds} seeds"
+        return _seen(setting, what), ""
+    out = f" Not judged, with fewer than two seeds in common: {_names(ranking.apart)}." if ranking.apart else ""
     if not ranking.behind:
-        return f"No difference in {what.noun} is shown with {seeds}.", ""
+        return f"{_none_shown(what)}.{out}", ""
     by, test = what.against(setting.baseline(first))
-    if ranking.claim:
-        return f"{first.label} {what.ahead[0]}: {what.show(first)}, {by}.", f"{test[0].upper()}{test[1:]}."
-    names = _names([first, *ranking.level])
-    sentence = f"{names} {what.ahead[1]}; no difference between them is shown with {seeds}."
+    if not ranking.level:
+        return f"{first.label} {what.ahead[0]}: {what.show(first)}, {by}.{out}", f"{test[0].upper()}{test[1:]}."
+    names, seeds = _names([first, *ranking.level]), f"these {ranking.seeds} seeds"
+    sentence = f"{names} {what.ahead[1]}; no difference between them is shown with {seeds}.{out}"
     return sentence, f"{first.label}: {what.show(first)}, {by} ({test})."
 
 
-def _one_seed(setting: Setting, what: Quantity) -> str:
+def _none_shown(what: Quantity) -> str:
+    return f"No difference in {what.noun} is shown with these {what.ranking.seeds} seeds"
+
+
+def _seen(setting: Setting, what: Quantity) -> str:
     """What was seen, without a word on which method is better."""
     tied = what.tied()
     base = setting.baseline(tied[0])
     others = [*tied[:4], *([base] if base is not None and all(base is not each for each in tied) else [])]
-    return f"One seed: no claim. {what.question}: {', '.join(f'{each.label} {what.show(each)}' for each in others)}."
+    why = _why(what)
+    shown = ", ".join(f"{each.label} {what.show(each)}" for each in others)
+    return f"{why[0].upper()}{why[1:]}. {what.question}: {shown}."
+
+
+def _why(what: Quantity) -> str:
+    """Why nothing is claimed: the first was run once, or its seeds are not those of the others."""
+    return ONE_SEED if len(what.ranking.first.runs) < 2 else NO_PAIRS
 
 
 def _alone(setting: Setting, line: Line) -> str:
@@ -107,7 +121,7 @@ def _alone(setting: Setting, line: Line) -> str:
 def _card(setting: Setting, what: Quantity) -> Card:
     ranking, who = what.ranking, _names([what.ranking.first, *what.ranking.level])
     if ranking.seeds < 2:
-        who, note = _names(what.tied()), ONE_SEED
+        who, note = _names(what.tied()), _why(what)
     elif ranking.level:
         note = f"no difference shown with these {ranking.seeds} seeds"
     else:

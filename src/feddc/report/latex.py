@@ -32,7 +32,7 @@ _SPECIAL = {
 _NUMBER = re.compile(r"[+−-]?\d[\d.]*(?:e-?\d+)?(?: ± \d[\d.]*)?|[<>]\d[\d.]*")
 CAPTION = (
     "Mean ± standard deviation over seeds; >N: not reached in N rounds; "
-    "bold: ahead of all others (paired t-test over seeds, 95 %)."
+    "bold: ahead of all others (paired t-tests over seeds, Holm-corrected, p < 0.05)."
 )
 
 

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from ..paper.history import MOVED
 from ..paper.published import MISPRINTS
 from ..storage.atomic import write_whole
 from .columns import of_paper
 from .figures import save_picture
-from .lines import Setting, arrange, describe
+from .lines import Line, Setting, arrange, describe
 from .runs import Run
-from .tables import Table, overview
+from .tables import Table, all_tables, overview
 
 
 def page(folder: Path, stem: str, runs: Sequence[Run], command: str) -> Path:
     """Write ``stem.md`` with the tables, a picture for each setting that was run, and the notes on misprints."""
     settings = arrange(runs)
     parts = [f"# {stem}\n", f"Made by `{command}` from `{stem}.json`.\n"]
-    parts += [markdown(table) for table in overview(settings)]
+    beside = [each for each in settings if any(map(_printed, each.lines))]
+    parts += [markdown(table) for table in overview(beside)]
+    parts += [markdown(table) for each in settings if each not in beside for table in _whole(each)]
     parts += [f"- The paper: {note}.\n" for note in misprints(settings)]
     parts += [f"![{title}]({file})\n" for title, file in pictures(folder, stem, settings)]
+    parts.append(origins(runs))
     write_whole(folder / f"{stem}.md", "\n".join(parts))
     return folder / f"{stem}.md"
 
@@ -37,12 +42,42 @@ def markdown(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _printed(line: Line) -> bool:
+    return bool(of_paper(line).rounds or of_paper(line).accuracy)
+
+
+def _whole(setting: Setting) -> list[Table]:
+    """All that there is to say of a setting of which the paper has nothing, named."""
+    return [replace(each, title=f"{each.title}: {describe(setting.config)}") for each in all_tables(setting)]
+
+
+def origins(runs: Sequence[Run]) -> str:
+    """Which commit ran each run, how far, and with what; and what has changed since that moves the last bits."""
+    lines = [
+        "## Where each run comes from",
+        "",
+        "| setting | method | seed | rounds | commit | precision | made with |",
+    ]
+    lines.append("|---|---|---|---|---|---|---|")
+    ran = [run for run in runs if run.points]
+    for run in ran:
+        config, made = run.config, run.about.get("versions", {})
+        rounds = f"{run.points[-1].round}{'' if run.status == 'finished' else f', {run.status}'}"
+        tools = f"torch {made['torch']}, {made['processor']}" if {"torch", "processor"} <= set(made) else "not recorded"
+        where = f"{describe(config)} | {config.method} | {config.seed} | {rounds}"
+        lines.append(f"| {where} | {made.get('commit', 'not recorded')} | {config.precision} | {tools} |")
+    notes = dict.fromkeys(MOVED[commit] for run in ran if (commit := _commit(run)) in MOVED)
+    return "\n".join(lines) + "\n" + "".join(f"\n{note}\n" for note in notes)
+
+
+def _commit(run: Run) -> str:
+    return str(run.about.get("versions", {}).get("commit", "")).removeprefix("at or before ").rstrip("+")
+
+
 def misprints(settings: Sequence[Setting]) -> list[str]:
     """Where the paper contradicts itself on what these settings are compared with."""
     names = dict.fromkeys(
-        setting.config.data.partition(":")[0]
-        for setting in settings
-        if any(of_paper(line).rounds or of_paper(line).accuracy for line in setting.lines)
+        setting.config.data.partition(":")[0] for setting in settings if any(map(_printed, setting.lines))
     )
     return [note for name in names for note in MISPRINTS.get(name, [])]
 

@@ -9,7 +9,6 @@ from . import columns
 from .columns import Column
 from .lines import Line, Setting
 from .ranking import Ranking, rank
-from .stats import TEST
 from .units import amount
 
 
@@ -42,12 +41,13 @@ class Quantity:
         words = f"{'at least ' if note else ''}{self.size(abs(found.difference))} {self.relation} {line.label}{note}"
         low, high = sorted((abs(found.low), abs(found.high)))
         ends = f"{self.size(low).removesuffix(' points')} to {self.size(high)}"
-        return words, f"95 % interval {ends}; {TEST}, {found.seeds} seeds"
+        return words, f"95 % interval {ends}; {found.test}"
 
     def tied(self) -> list[Line]:
         """The lines with the very number of the first."""
         first = self.show(self.ranking.first)
-        return [self.ranking.first, *(line for line in self.ranking.level if self.show(line) == first)]
+        others = (*self.ranking.level, *self.ranking.apart)
+        return [self.ranking.first, *(line for line in others if self.show(line) == first)]
 
 
 def score(setting: Setting, lines: Sequence[Line]) -> Quantity | None:

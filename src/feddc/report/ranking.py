@@ -10,7 +10,7 @@ from typing import TypeAlias
 from .lines import Line
 from .measure import Measure
 from .runs import Repeat
-from .stats import Paired, paired
+from .stats import Paired, correct, paired
 
 BySeed: TypeAlias = Mapping[Repeat, float]
 
@@ -21,28 +21,38 @@ class Judge:
 
     values: Callable[[Line], BySeed]
     higher: bool
-    in_rounds: bool = False
-    """Rounds are known as finely as the model is evaluated."""
+    step: Callable[[Line], float] = lambda _: 0.0
+    """How finely a line's values are known: rounds and bytes as finely as the model is evaluated."""
 
-    def compare(self, one: Line, other: Line) -> Paired | None:
-        """One less the other, over the seeds that both have."""
-        return paired(self.values(one), self.values(other), max(_step(one), _step(other)) if self.in_rounds else 0.0)
+    def compare(self, first: Line, others: Sequence[Line]) -> list[tuple[Line, Paired]]:
+        """The first less each of the others, over the seeds that both have, corrected for how many they are.
+
+        Who shares fewer than two seeds with the first is not among them.
+        """
+        found = []
+        for line in others:
+            step = max(self.step(first), self.step(line))
+            if (difference := paired(self.values(first), self.values(line), step)) is not None:
+                found.append((line, difference))
+        return list(zip([line for line, _ in found], correct([each for _, each in found]), strict=True))
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """The first of some lines, and the others: those that are level with it as far as is shown, and those behind."""
+    """The first of some lines, and the others: level with it as far as is shown, behind it, or not comparable."""
 
     first: Line
     level: tuple[Line, ...]
     behind: tuple[tuple[Line, Paired], ...]
+    apart: tuple[Line, ...]
+    """The lines that share fewer than two seeds with the first: nothing can be said of them."""
     seeds: int
-    """The seeds that every comparison had at least."""
+    """The seeds that every comparison had at least; the first's own where there is none."""
 
     @property
     def claim(self) -> bool:
         """Whether the first is shown to be ahead of all others."""
-        return bool(self.behind) and not self.level
+        return bool(self.behind) and not self.level and not self.apart
 
 
 def rank(lines: Sequence[Line], judge: Judge) -> Ranking | None:
@@ -51,16 +61,15 @@ def rank(lines: Sequence[Line], judge: Judge) -> Ranking | None:
     if not known:
         return None
     sign = 1 if judge.higher else -1
-    first, best = max(known, key=lambda pair: sign * mean(pair[1].values()))
-    level, behind = [], []
-    for line, _ in known:
-        found = None if line is first else judge.compare(first, line)
-        if found is not None and found.significant and sign * found.difference > 0:
-            behind.append((line, found))
-        elif line is not first:
-            level.append(line)
-    seeds = min(len(best.keys() & each.keys()) for _, each in known)
-    return Ranking(first, tuple(level), tuple(behind), seeds)
+    repeated = [pair for pair in known if len(pair[1]) > 1]
+    first, own = max(repeated or known, key=lambda pair: sign * mean(pair[1].values()))
+    others = [line for line, _ in known if line is not first]
+    found = judge.compare(first, others)
+    behind = tuple(pair for pair in found if pair[1].significant and sign * pair[1].difference > 0)
+    level = tuple(pair[0] for pair in found if all(pair is not each for each in behind))
+    apart = tuple(line for line in others if all(line is not each for each, _ in found))
+    seeds = min((each.seeds for _, each in found), default=1 if apart else len(own))
+    return Ranking(first, level, behind, apart, seeds)
 
 
 def by_best(measure: Measure) -> Judge:
@@ -75,7 +84,7 @@ def by_rounds(target: float) -> Judge:
     def values(line: Line) -> BySeed:
         return {seed: each.rounds + (0 if each.reached else _step(line)) for seed, each in line.reach(target).items()}
 
-    return Judge(values, higher=False, in_rounds=True)
+    return Judge(values, higher=False, step=_step)
 
 
 def by_bytes(target: float) -> Judge:
@@ -87,8 +96,14 @@ def by_bytes(target: float) -> Judge:
             return {}
         return {seed: float(each.moved) for seed, each in found.items()}
 
-    return Judge(values, higher=False)
+    return Judge(values, higher=False, step=lambda line: _step(line) * _moved(line))
 
 
 def _step(line: Line) -> float:
     return float(max(run.config.evaluate_every for run in line.runs))
+
+
+def _moved(line: Line) -> float:
+    """Bytes of a round."""
+    rounds = [run.points[-1] for run in line.ran]
+    return sum(point.moved for point in rounds) / sum(point.round for point in rounds)

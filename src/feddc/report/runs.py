@@ -52,7 +52,7 @@ class Run:
     split: tuple[tuple[int, ...], ...] | None = None
     """Samples of each class at each client, or None where an older version did not write it."""
     about: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """What the directory says of versions, machine and date."""
+    """What the directory says of versions, machine and date; what a file of results says of single clients."""
     measure: Measure = ACCURACY
 
     @property
@@ -86,7 +86,13 @@ class Run:
         """Over single clients, in the last round that scored them: the mean, or the mean of the worst tenth."""
         found = (record.clients for record in reversed(self.records) if record.clients is not None)
         scores = next(found, None)
-        return None if scores is None else getattr(scores, part)
+        stored: Mapping[str, float] = self.about.get("clients", {})
+        return stored.get(part) if scores is None else float(getattr(scores, part))
+
+    @property
+    def epsilon(self) -> float | None:
+        """What was spent of the privacy budget; None without one."""
+        return self.records[-1].epsilon if self.records else None
 
     @property
     def bound(self) -> int:

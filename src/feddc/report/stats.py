@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean, stdev
 from typing import Any
 
@@ -21,18 +21,42 @@ class Paired:
     high: float
     p: float
     seeds: int
+    corrected: float
+    """p after the correction for the number of comparisons."""
+    comparisons: int = 1
 
     @property
     def significant(self) -> bool:
-        """Whether the interval leaves out 0."""
-        return self.low > 0 or self.high < 0
+        """Whether a difference is shown: then the interval leaves out 0 too."""
+        return self.corrected < 1 - LEVEL
+
+    def reverse(self) -> Paired:
+        """The other less the one."""
+        return replace(self, difference=0 - self.difference, low=-self.high, high=-self.low)  # 0 −: there is no −0
+
+    @property
+    def test(self) -> str:
+        """The test in words, with what it gave."""
+        correction = f" after Holm's correction for {self.comparisons} comparisons" if self.comparisons > 1 else ""
+        return f"{TEST}, {self.seeds} seeds, p = {self.corrected:.2g}{correction}"
+
+
+def correct(found: Sequence[Paired]) -> list[Paired]:
+    """Holm's correction for these comparisons: wrongly to show any difference among them has 5 % chance at most."""
+    order = sorted(range(len(found)), key=lambda i: found[i].p)
+    corrected, largest = list(found), 0.0
+    for place, i in enumerate(order):
+        largest = max(largest, min(1.0, (len(found) - place) * found[i].p))
+        corrected[i] = replace(found[i], corrected=largest, comparisons=len(found))
+    return corrected
 
 
 def paired(one: Mapping[Any, float], other: Mapping[Any, float], step: float = 0.0) -> Paired | None:
     """``one`` less ``other`` over the seeds that both have; None where there are fewer than two.
 
     ``step`` is how finely the values are measured: two or three differences that happen to be equal do not make the
-    interval narrower than that. Without a step, equal differences have no interval, so nothing is claimed from them.
+    interval narrower than that. Without a step, differences that are equal (up to rounding) have no interval, so
+    nothing is claimed from them.
     """
     from scipy import stats
 
@@ -40,13 +64,15 @@ def paired(one: Mapping[Any, float], other: Mapping[Any, float], step: float = 0
     if len(common) < 2:
         return None
     differences = [one[seed] - other[seed] for seed in common]
-    centre, error = mean(differences), max(stdev(differences), step) / math.sqrt(len(common))
+    rounding = 1e-9 * max(abs(values[seed]) for values in (one, other) for seed in common)
+    deviation = stdev(differences)
+    centre, error = mean(differences), max(deviation if deviation > rounding else 0.0, step) / math.sqrt(len(common))
     if error == 0:
-        return Paired(centre, -math.inf, math.inf, 1.0, len(common))
+        return Paired(centre, -math.inf, math.inf, 1.0, len(common), 1.0)
     freedom = len(common) - 1
     reach = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * error
     p = 2 * float(stats.t.sf(abs(centre) / error, freedom))
-    return Paired(centre, centre - reach, centre + reach, p, len(common))
+    return Paired(centre, centre - reach, centre + reach, p, len(common), p)
 
 
 def spread(values: Sequence[float], digits: int) -> str:

@@ -14,6 +14,9 @@ from ..storage.atomic import write_whole
 from ..study.config import Config
 from .runs import Point, Run
 
+MADE = ("commit", "feddc", "torch", "processor")
+"""Where a stored run comes from; the oldest name the commit that stored them, as 'at or before 35665e4'."""
+
 
 def save(path: Path, runs: Mapping[str, Run]) -> None:
     """Write runs under their keys, added to what the file has already. What came out of a file is not written again."""
@@ -37,10 +40,17 @@ def _pack(run: Run) -> dict[str, Any]:
     return {
         "config": asdict(run.config),
         "status": run.status,
+        "made": {key: value for key in MADE if (value := run.about.get("versions", {}).get(key)) is not None},
         "accuracy": [None if point.score is None else round(point.score, 5) for point in run.points],
         "kilobytes": [round(each / 1e3) for each in moved],
         "seconds": round(run.points[-1].seconds or 0.0, 1),
-    }
+    } | ({"clients": clients} if (clients := _clients(run)) else {})
+
+
+def _clients(run: Run) -> dict[str, float]:
+    """What the table says of single clients, where they were scored."""
+    found = {"mean": run.of_clients("mean"), "worst": run.of_clients("worst")}
+    return {part: round(score, 5) for part, score in found.items() if score is not None}
 
 
 def _unpack(packed: Mapping[str, Any]) -> Run:
@@ -50,7 +60,8 @@ def _unpack(packed: Mapping[str, Any]) -> Run:
         for i, (score, size) in enumerate(zip(packed["accuracy"], moved, strict=True), start=1)
     )
     unsaid = {"batch_size": None, "clip_norm": None}  # older files leave out what is None
-    return Run(Config(**(unsaid | packed["config"])), points, packed.get("status", "finished"))
+    about = {"versions": packed.get("made", {}), "clients": packed.get("clients", {})}
+    return Run(Config(**(unsaid | packed["config"])), points, packed.get("status", "finished"), about=about)
 
 
 def _read(path: Path) -> dict[str, Any]:

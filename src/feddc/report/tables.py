@@ -78,6 +78,7 @@ def score_table(setting: Setting) -> Table:
         columns.of_clients(setting, "worst"),
         columns.seeds(),
         columns.rounds_run(),
+        columns.epsilon(),
         columns.moved_total(),
         columns.time_total(),
     ]
@@ -102,9 +103,9 @@ def difference_table(setting: Setting) -> Table | None:
         columns.rounds_to(setting.target, f"rounds to {setting.goal}"),
         columns.moved_to(setting.target, f"moved to {setting.goal}"),
     ]
-    shown = [columns.difference(setting, base, column) for column in judged]
     rest = [line for line in lines if line is not base]
-    note = "95 % interval, paired t-test over seeds; bold: the interval leaves out 0."
+    shown = [columns.difference(setting, base, rest, column) for column in judged]
+    note = "95 % interval; p: paired t-test over seeds, corrected for the rows (Holm); bold: p < 0.05."
     return _table("differences", f"Differences from {base.label}", rest, shown, note)
 
 

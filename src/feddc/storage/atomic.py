@@ -4,29 +4,45 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
+from typing import IO
 
 PART = ".part"
 """The ending of a file or folder that is not whole yet."""
 
 
-def write_whole(path: Path, content: str | bytes, *, lasting: bool = True) -> None:
-    """Write a file so that it is there whole or not at all: temporary file, fsync, rename, fsync of the folder.
+@contextmanager
+def replacing(path: Path, *, lasting: bool = True) -> Iterator[Path]:
+    """A file to write instead of ``path``, whose place it takes when it is whole: fsync, rename, fsync of the folder.
 
     Without ``lasting`` the last step is left to the caller, who has more files to write before it.
     """
     part = path.with_name(path.name + PART)
     try:
-        with part.open("wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
-            os.fsync(file.fileno())
+        yield part
+        with part.open("rb") as file:
+            sync(file)
         part.replace(path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
     if lasting:
         sync_folder(path.parent)
+
+
+def write_whole(path: Path, content: str | bytes, *, lasting: bool = True) -> None:
+    """Write a file so that it is there whole or not at all; see ``replacing``."""
+    with replacing(path, lasting=lasting) as part:
+        part.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def sync(file: IO[bytes] | FileIO) -> None:
+    """Make what was written to an open file last."""
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:

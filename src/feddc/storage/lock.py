@@ -1,18 +1,19 @@
-"""One process at a time in a run directory.
+"""One process at a time in a folder.
 
-The lock belongs to the open file (``flock``), so the system lets go of it when its process ends, however it ends: the
-file that a killed process, a reboot, or a copy from another machine leaves behind locks nobody out. Its text only says
-whom to look for.
+The lock belongs to the open file (filelock's ``flock``), so the system releases it when its process ends, however it
+ends: the file that a killed process, a reboot, or a copy from another machine leaves behind locks nobody out. Its text
+only says whom to look for.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import socket
 import sys
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from ..errors import InUseError
 
@@ -21,45 +22,32 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
 
 
 class Lock:
-    """Held from creation to ``release``. Raises RunError if another process holds it."""
+    """Held from creation to ``release``. Raises InUseError if another process holds it."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
-        self._file = self._acquired()
-        os.truncate(self._file, 0)
-        os.write(self._file, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
-
-    def _acquired(self) -> int:
-        while True:
-            file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if _same(file, self.path):  # else its holder removed it after we opened it: take the new one
-                    return file
-            except BlockingIOError:
-                holder = os.read(file, 200).decode(errors="replace").strip() or "another process"
-                os.close(file)
-                raise InUseError(f"{self.path.parent} is in use by {holder}: nothing was changed") from None
-            except OSError as error:
-                if error.errno in _NO_LOCKS:  # some cluster file systems have none
-                    note = f"feddc: {self.path.parent} is on a file system without locks: run one process there only\n"
-                    sys.stderr.write(note)
-                    return file
-                os.close(file)
+        # Not the soft lock that filelock offers where there are no others: a killed process would leave it behind.
+        self._lock = FileLock(
+            self.path, blocking=False, thread_local=False, fallback_to_soft=False, on_acquired=_sign, mode=0o644
+        )
+        try:
+            self._lock.acquire()
+        except Timeout:
+            with self.path.open("rb") as file:
+                holder = file.read(200).decode(errors="replace").strip() or "another process"
+            raise InUseError(f"{folder} is in use by {holder}: nothing was changed") from None
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:  # which some cluster file systems lack
                 raise
-            os.close(file)
+            sys.stderr.write(f"feddc: {folder} is on a file system without locks: run one process there only\n")
 
     def release(self, *, remove: bool = False) -> None:
         """Let go, and with ``remove`` leave no file; a second call does nothing."""
-        if self._file >= 0:
-            if remove:
-                self.path.unlink(missing_ok=True)
-            os.close(self._file)
-            self._file = -1
+        if remove and self._lock.is_locked:
+            self.path.unlink(missing_ok=True)
+        self._lock.release()
 
 
-def _same(file: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file), path.stat())
-    except FileNotFoundError:
-        return False
+def _sign(file: int) -> None:
+    os.truncate(file, 0)
+    os.write(file, f"process {os.getpid()} on {socket.gethostname()}\n".encode())

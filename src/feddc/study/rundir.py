@@ -8,6 +8,7 @@ checkpoint/, lock   while the run is under way
 preparation.json    what was done to the samples of a CSV file or image folder, and the names of its columns and classes
 model.safetensors   the trained model
 summary.json        the run in a few numbers; written last, so it says that the run has ended
+undone-1.jsonl      what was taken back (``rollback.py``)
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from torch import nn
 
 from ..engine import Record, Simulation
 from ..errors import RunError
-from ..storage.atomic import PART, digest, sync_folder, write_whole
+from ..storage.atomic import PART, digest, replacing, sync, sync_folder, write_whole
 from ..storage.lock import NAME as LOCK, Lock
 from .checkpoint import Checkpoints, DamagedError
 from .config import Config, result_digest, to_toml
@@ -63,7 +64,7 @@ class RunDir:
         except OSError as error:
             raise RunError(f"cannot write to {path}: {error.strerror}") from None
         try:
-            self.checkpoints = Checkpoints(path / "checkpoint")
+            self.checkpoints = Checkpoints(path / "checkpoint", config.keep)
             self.interval = Interval(config.checkpoint)
             if not (path / "run.json").is_file():
                 write_whole(path / "config.toml", to_toml(config))
@@ -95,6 +96,7 @@ class RunDir:
     def restore(self, say: Callable[[str], None]) -> tuple[Record, ...]:
         """Put the simulation back to the last whole checkpoint; the records up to there. Says what it had to do."""
         info = read_info(self.path)
+        self.simulation.undone = sum(each["from"] - each["to"] for each in info.get("rollbacks", []))
         if info.get("arithmetic") != self.simulation.arithmetic:
             raise RunError(
                 f"{self.path} was begun with '{info.get('arithmetic')}' arithmetic, "
@@ -131,7 +133,7 @@ class RunDir:
             return
         began = time.monotonic()
         try:
-            os.fsync(self._records.fileno())
+            sync(self._records)
             records = {"bytes": self._length, "sha256": self._digest.hexdigest()}
             about = {"config": result_digest(self.config), "records": records, "versions": versions()}
             self.checkpoints.write(self.simulation, about)
@@ -151,20 +153,16 @@ class RunDir:
 
     def finish(self, summary: dict[str, Any], model: nn.Module | None) -> None:
         """Write the model and the summary. Without a model the run failed, and its last checkpoint is kept."""
-        os.fsync(self._records.fileno())
+        sync(self._records)
         self._records.close()
         if model is not None:
-            part = self.path / f"model.safetensors{PART}"
-            try:
-                save_model(model, str(part))
-            except SafetensorError as error:  # which is how it reports a full disk
-                part.unlink(missing_ok=True)
-                raise OSError(errno.EIO, str(error), str(part)) from error
-            with part.open("rb") as file:
-                os.fsync(file.fileno())
-            part.replace(self.path / "model.safetensors")
+            with replacing(self.path / "model.safetensors", lasting=False) as part:
+                try:
+                    save_model(model, str(part))
+                except SafetensorError as error:  # which is how it reports a full disk
+                    raise OSError(errno.EIO, str(error), str(part)) from error
         write_whole(self.path / "summary.json", json.dumps({"format": FORMAT} | summary, indent=2) + "\n")
-        if model is not None:
+        if model is not None and not self.config.keep:
             shutil.rmtree(self.checkpoints.folder, ignore_errors=True)
 
     def _check(self, manifest: Mapping[str, Any]) -> None:

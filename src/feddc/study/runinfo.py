@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import platform
+import subprocess
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -55,7 +57,20 @@ def versions() -> dict[str, str]:
         "torch": torch.__version__,
         "numpy": np.__version__,
         "processor": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
-    }
+    } | ({} if (found := commit()) is None else {"commit": found})
+
+
+@cache
+def commit() -> str | None:
+    """The commit of the checkout that feddc runs from, with a + where its files were changed; None if it has none."""
+    root = Path(feddc.__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return None
+    words = ["git", "-C", str(root), "describe", "--always", "--abbrev=7", "--exclude=*", "--dirty=+"]
+    try:
+        return subprocess.run(words, capture_output=True, text=True, check=True, timeout=10).stdout.strip() or None
+    except (OSError, subprocess.SubprocessError):
+        return None
 
 
 def version_changes(then: Mapping[str, str]) -> str:

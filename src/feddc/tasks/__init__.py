@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from .base import Score, Task, score_of
-from .builtin import Classification, MultiLabel, NextToken, Regression, Segmentation
+from .classification import Classification
+from .multilabel import MultiLabel
 from .own import as_task, make_task
+from .places import NextToken, Segmentation
+from .regression import Regression
 
 __all__ = [
     "Classification",

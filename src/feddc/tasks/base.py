@@ -10,7 +10,6 @@ A task sees the output and the targets of a batch, and nothing of clients, metho
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import ConfigError, DataError
+from ..errors import ConfigError
+from .checks import finite, name_of, per_sample, shape_of
 
 SHARES = ("accuracy", "exact", "f1", "iou")
 """Measures that are shares of one, which people read in percent."""
@@ -106,70 +106,3 @@ class Task:
 
 def score_of(task: Task) -> Score:
     return Score(task.score, task.higher_is_better)
-
-
-def name_of(task: Task) -> str:
-    """What messages call a task."""
-    return type(task).__name__
-
-
-def shape_of(output: Any) -> str:
-    return f"of shape {tuple(output.shape)}" if isinstance(output, Tensor) else f"({type(output).__name__})"
-
-
-def per_sample(values: Any, samples: int, what: str) -> Tensor:
-    """Refuse a loss or measure that is not one number per sample."""
-    if not isinstance(values, Tensor) or values.shape[:1] != (samples,) or values.numel() != samples:
-        found = f"shape {tuple(values.shape)}" if isinstance(values, Tensor) else f"a {type(values).__name__}"
-        raise ConfigError(
-            f"the {what} must be one number per sample, shape ({samples},) for {samples} samples, not {found}: "
-            "use reduction='none' and average over all other dimensions"
-        )
-    return values.reshape(samples)
-
-
-def finite(y: Tensor, what: str) -> Tensor:
-    """Targets as 32-bit floats; DataError where one is NaN or Inf."""
-    good = torch.isfinite(y)
-    if not good.all():
-        where = int((~good.flatten(1) if y.ndim > 1 else ~good.unsqueeze(1)).any(dim=1).nonzero()[0])
-        raise DataError(f"the {what} target of sample {where} is NaN or Inf: leave such samples out")
-    return y.to(torch.float32)
-
-
-def class_numbers(y: Tensor, what: str) -> Tensor:
-    """Targets as class numbers from 0; DataError where they are none."""
-    if y.is_floating_point() or y.is_complex():
-        raise DataError(
-            f"{what} labels must be whole numbers, the class of each sample, not {y.dtype}: "
-            "for numbers to be predicted use task=feddc.Regression()"
-        )
-    if y.numel() and y.min() < 0:
-        raise DataError(f"{what} labels must be 0 or more, but one is {int(y.min())}")
-    return y.to(torch.int64)
-
-
-def alongside(output: Tensor, target: Tensor) -> Tensor:
-    """The output in the target's shape, where they differ by a last dimension of one."""
-    if output.ndim == target.ndim + 1 and output.shape[-1] == 1:
-        return output.squeeze(-1)
-    if target.ndim == output.ndim + 1 and target.shape[-1] == 1:
-        return output.unsqueeze(-1)
-    return output
-
-
-def same_shape(task: Task, output: Any, target: Tensor) -> None:
-    """Refuse a model that has not one output for each number of a target."""
-    if not isinstance(output, Tensor) or alongside(output, target).shape != target.shape:
-        wanted = tuple(target.shape)
-        raise ConfigError(f"{name_of(task)} needs an output of shape {wanted}, but the model's is {shape_of(output)}")
-
-
-def mean_of_rest(values: Tensor) -> Tensor:
-    """(B, …) → (B,)."""
-    return values.flatten(1).mean(dim=1) if values.ndim > 1 else values
-
-
-def divided(part: Tensor, whole: Tensor) -> float:
-    """A ratio, NaN where there is nothing to divide by."""
-    return float(part) / float(whole) if float(whole) else math.nan

@@ -10,7 +10,8 @@ from typing import Any
 from torch import Tensor
 
 from ..errors import check
-from .base import Task, alongside, name_of, per_sample
+from .base import Task
+from .checks import alongside, name_of, per_sample
 
 Measure = Callable[[Any, Tensor], Tensor]
 

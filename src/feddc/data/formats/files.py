@@ -6,7 +6,6 @@ import errno
 import gzip
 import hashlib
 import lzma
-import os
 import tarfile
 import zipfile
 import zlib
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from ...errors import DataError
+from ...storage.atomic import sync
 
 # What the standard library raises on compressed or packed bytes that are cut short or altered.
 DAMAGE = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, tarfile.TarError, zipfile.BadZipFile)
@@ -59,8 +59,7 @@ def store(stream: IO[bytes] | gzip.GzipFile, name: str | Path, target: Path, dig
         for chunk in chunks(stream, name):
             found.update(chunk)
             out.write(chunk)
-        out.flush()
-        os.fsync(out.fileno())  # a machine that stops after the file has moved into place must not find it empty
+        sync(out)  # a machine that stops after the file has moved into place must not find it empty
     _compare(name, found.hexdigest(), digest)
 
 

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import torch
 
-from ...data.federation import ROWS, Block
+from ...data.federation import Block
+from ...data.sharing import ROWS, bare, filled, named_tensors
 from ...models import Buffers, FlatModel
 from ...types import Correction, Rows
 from ..evaluation import Evaluation, evaluate
@@ -92,9 +93,9 @@ def moved(job: Job, device: torch.device) -> Job:
     kind = FlatModel(module).params.dtype
     parts = {
         name: part if name in ROWS else part.to(device, kind if part.is_floating_point() else None)
-        for name, part in federation.named_tensors().items()
+        for name, part in named_tensors(federation).items()
     }
-    return replace(job, module=module, federation=federation.bare().filled(parts))
+    return replace(job, module=module, federation=filled(bare(federation), parts))
 
 
 @contextmanager

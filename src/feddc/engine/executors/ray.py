@@ -25,6 +25,7 @@ from torch import Tensor
 import ray
 
 from ...data.federation import Block
+from ...data.sharing import bare, filled, named_tensors
 from ...errors import ConfigError, DataError, WorkerError
 from ...models import Buffers, FlatModel
 from ...types import Correction
@@ -110,9 +111,8 @@ class RayExecutor:
             return
         self._owner = _connect(self.address)
         federation = self.job.federation
-        bare = federation.bare()
         self.count = max(1, min(_cores(), len(federation)))
-        self._setup = ray.put(replace(self.job, federation=bare)), ray.put(_arrays(self.job))
+        self._setup = ray.put(replace(self.job, federation=bare(federation))), ray.put(_arrays(self.job))
         try:
             for _ in range(self.count):
                 self._start()
@@ -192,7 +192,7 @@ class _Trainer:
     def __init__(self, job: Job, arrays: Arrays) -> None:
         torch.set_num_threads(1)
         data = {name: _tensor(array) for name, array in arrays.items()}
-        self.job = replace(job, federation=job.federation.filled(data))
+        self.job = replace(job, federation=filled(job.federation, data))
         self.model = FlatModel(job.module)
 
     def ready(self) -> bool:
@@ -243,7 +243,7 @@ def _cores() -> int:
 
 def _arrays(job: Job) -> Arrays:
     """The federation's tensors as arrays: Ray maps those into each actor without a copy."""
-    return {name: tensor.numpy() for name, tensor in job.federation.named_tensors().items()}
+    return {name: tensor.numpy() for name, tensor in named_tensors(job.federation).items()}
 
 
 def _put(start: Start) -> Any:

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from ...data.federation import Block
+from ...data.sharing import filled
 from ...models import Buffers, FlatModel
 from ...types import Correction
 from ..evaluation import packed
@@ -59,7 +60,7 @@ class Worker:
     def __init__(self, setup: Setup, memory: SharedMemory) -> None:
         self.memory = memory
         data = {name.removeprefix(DATA): memory[name] for name in setup.layout if name.startswith(DATA)}
-        self.job = replace(setup.job, federation=setup.job.federation.filled(data))
+        self.job = replace(setup.job, federation=filled(setup.job.federation, data))
         self.model = FlatModel(setup.job.module)
 
     def do(self, task: Task) -> list[Any] | None:

@@ -21,6 +21,7 @@ import cloudpickle
 import torch
 
 from ...data.federation import Block
+from ...data.sharing import bare, named_tensors
 from ...errors import WorkerError
 from ...models import Buffers, FlatModel
 from ..evaluation import Evaluation, unpacked
@@ -89,7 +90,7 @@ class Workers:
 
     def _started(self) -> Pool:
         memory = SharedMemory(self._layout)
-        for name, tensor in self.job.federation.named_tensors().items():
+        for name, tensor in named_tensors(self.job.federation).items():
             memory[f"{DATA}{name}"].copy_(tensor)
         return Pool(self.count, self._setup, memory)
 
@@ -107,7 +108,7 @@ def _layout(job: Job) -> Layout:
     (params,), dtype = model.params.shape, model.params.dtype
     (floats,), (ints,) = (field.shape for field in model.buffers())
     rows = min(len(federation), chunk_size(model.params.nbytes))
-    data = {f"{DATA}{name}": (part.dtype, tuple(part.shape)) for name, part in federation.named_tensors().items()}
+    data = {f"{DATA}{name}": (part.dtype, tuple(part.shape)) for name, part in named_tensors(federation).items()}
     return data | {
         "model": (dtype, (params,)),
         "floats": (dtype, (floats,)),
@@ -120,10 +121,9 @@ def _layout(job: Job) -> Layout:
 
 
 def _pickled(job: Job, layout: Layout) -> bytes:
-    bare = job.federation.bare()
     try:
         # By value what the script or notebook defines itself, which workers cannot import.
-        found: bytes = cloudpickle.dumps(Setup(replace(job, federation=bare), layout))
+        found: bytes = cloudpickle.dumps(Setup(replace(job, federation=bare(job.federation)), layout))
     except Exception as error:  # pickle lets through whatever the objects raise
         raise WorkerError(f"the model or the data cannot be sent to worker processes: {error}") from error
     return found

@@ -8,18 +8,17 @@ message starts another; if it dies over a message, the message is tried once mor
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from multiprocessing.connection import Client, Connection
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from ...errors import WorkerError
 from ..failures import FAILED, PLACE, SiteError
@@ -57,7 +56,7 @@ def _connection(spec: tuple[Any, ...], node: int, place: Path) -> Connection:
     """To the trainer that runs this app's code for this client, started if there is none."""
     app = _digest([spec, sys.path])[:16]  # Flower unpacks a changed app to another folder
     sock = place.with_suffix(f".{app}.sock")
-    with _lock(place.with_suffix(".lock")):
+    with FileLock(place.with_suffix(".lock")):
         try:
             return _connect(sock)
         except (FileNotFoundError, ConnectionRefusedError):
@@ -96,13 +95,6 @@ def _start(spec: tuple[Any, ...], node: int, sock: Path) -> Connection:
 def _connect(sock: Path) -> Connection:
     connection: Connection = Client(str(sock), "AF_UNIX")
     return connection
-
-
-@contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _digest(value: Any) -> str:

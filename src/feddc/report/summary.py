@@ -1,0 +1,127 @@
+"""The page of all cells: published, measured and a verdict, from every file of results in a folder."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import mean, stdev
+from typing import TYPE_CHECKING, Any, get_args
+
+from ..algorithms import METHODS, display_name
+from ..errors import RunError
+from ..storage.atomic import write_whole
+from . import stored
+from .figures import new_figure, paper_style
+from .styles import BY_METHOD, INK
+from .verdicts import CLOSE_POINTS, CLOSE_ROUNDS, WIDTHS, Compared, Verdict, compare
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+STEM = "summary"
+MARKERS = {"mnist": "o", "fashion-mnist": "s", "cifar10": "^", "cifar100": "v", "emnist-l": "D", "synthetic": "P"}
+RULE = f"""The rule. The paper prints one number a cell, of one seed; ours is the mean ± standard deviation over seeds.
+The deviation of a cell is that of its seeds, or the median one of the cells with the same data set and target, if that
+is larger, since a few seeds can happen to be nearly equal. The distance between our mean and the published number is
+compared with {WIDTHS:g} × deviation × √(1 + 1/seeds): both are chance. Rounds are compared by their ratio, accuracies
+by their difference.
+
+- **agrees**: within that, and within {100 * (CLOSE_ROUNDS - 1):.0f} % or one round (rounds), or {CLOSE_POINTS:g} points
+  (accuracy); or reached by neither
+- **chance**: within that, but further apart: seeds alone differ by as much
+- **differs**: further apart than that
+- **one seed**: not shown to differ, but one seed is no evidence
+- **too short**: fewer rounds were run than it takes to tell; '>N' is what N rounds did not reach
+
+With three seeds the deviation itself is uncertain: about one cell in five of those that agree perfectly would be called
+different (Student's t with two degrees of freedom exceeds 2 with probability 0.18), were it not for the median.
+"""
+
+
+def page(folder: Path, command: str) -> Path:
+    """Write summary.md and its picture from the files of results in ``folder``."""
+    files = sorted(folder.glob("*.json"))
+    cells = [each for each in compare([run for file in files for run in stored.load(file).values()]) if each.seeds]
+    if not cells:
+        raise RunError(f"{folder} has no results of the paper's cells: `feddc reproduce STUDY --report {folder}` first")
+    cells.sort(key=_order)
+    picture = f"{STEM}.png"
+    save_picture(cells, folder / picture)
+    read = ", ".join(f"`{file.name}`" for file in files)
+    parts = ["# All cells: published against measured\n", f"Made by `{command}` from {read}.\n", _counts(cells)]
+    parts += [f"![Published against measured, a point for each cell]({picture})\n", RULE, _table(cells)]
+    write_whole(folder / f"{STEM}.md", "\n".join(parts))
+    return folder / f"{STEM}.md"
+
+
+def save_picture(cells: Sequence[Compared], path: Path) -> None:
+    """Rounds and test errors, published against measured, on logarithmic axes; arrows where rounds did not suffice."""
+    with paper_style():
+        figure, panels = new_figure(2, 2)
+        kinds = ([each for each in cells if each.target is not None], [each for each in cells if each.target is None])
+        for axes, members, name in zip(panels, kinds, ("rounds to a target", "test error (%)"), strict=True):
+            for each in members:
+                _point(axes, each)
+            axes.set(xscale="log", yscale="log", xlabel=f"{name}, published", ylabel=f"{name}, measured")
+            axes.set_aspect("equal", adjustable="datalim")
+            ends = [*axes.get_xlim(), *axes.get_ylim()]
+            axes.plot([min(ends), max(ends)], [min(ends), max(ends)], color="#999999", linewidth=0.6, zorder=0)
+        figure.set_figheight(3.4)
+        _key(figure, cells)
+        figure.savefig(path, dpi=200)
+
+
+def _point(axes: Axes, cell: Compared) -> None:
+    error = cell.target is None
+    values = [100 - each for each in cell.values] if error else [*cell.values, *map(float, cell.bounds)]
+    x, y = 100 - cell.published.value if error else cell.published.value, mean(values)
+    spread = stdev(values) if len(values) > 1 else None
+    colour = _colour(cell.method)
+    style: dict[str, Any] = {"color": colour, "marker": MARKERS.get(cell.data, "x"), "markersize": 3.5}
+    style |= {"markerfacecolor": "none"} if cell.bounds or cell.published.censored else {}
+    axes.errorbar([x], [y], None if spread is None else [[min(spread, 0.9 * y)], [spread]], linewidth=0.8, **style)
+    for short, dx, dy in ((cell.published.censored, 9, 0), (bool(cell.bounds), 0, 9)):
+        if short:
+            arrow = {"arrowstyle": "<-", "color": colour, "linewidth": 0.6}  # its tail is the text, which is empty
+            axes.annotate("", (x, y), xytext=(dx, dy), textcoords="offset points", arrowprops=arrow)
+
+
+def _key(figure: Any, cells: Sequence[Compared]) -> None:
+    from matplotlib.lines import Line2D
+
+    methods = [name for name in map(display_name, METHODS) if any(each.method == name for each in cells)]
+    data = list(dict.fromkeys(each.data for each in cells))
+    dots: list[Any] = [Line2D([], [], color=_colour(name), marker="o", ls="", ms=3.5, label=name) for name in methods]
+    dots += [Line2D([], [], color="#999999", marker=MARKERS.get(name, "x"), ls="", ms=3.5, label=name) for name in data]
+    figure.legend(handles=dots, loc="outside upper center", ncols=len(dots), frameon=False, handlelength=1)
+
+
+def _colour(method: str) -> str:
+    found = next((BY_METHOD[name] for name in BY_METHOD if display_name(name) == method), INK)
+    return "black" if found == INK else found
+
+
+def _counts(cells: Sequence[Compared]) -> str:
+    verdicts = get_args(Verdict)
+    lines = [f"| | {' | '.join(verdicts)} |", "|---" * (1 + len(verdicts)) + "|"]
+    groups = dict.fromkeys((each.data, each.what) for each in cells)
+    for data, what in groups:
+        count = Counter(each.verdict() for each in cells if (each.data, each.what) == (data, what))
+        lines.append(f"| {data}, {what} | {' | '.join(str(count[word]) for word in verdicts)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _table(cells: Sequence[Compared]) -> str:
+    lines = ["| setting | method | | published | ours | seeds | verdict |", "|---|---|---|---|---|---|---|"]
+    lines += [
+        f"| {each.setting} | {each.method} | {each.what} | {each.published} | {each.ours} | {each.seeds} "
+        f"| {f'**{each.verdict()}**' if each.verdict() == 'differs' else each.verdict()} |"
+        for each in cells
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _order(cell: Compared) -> tuple[Any, ...]:
+    known = list(map(display_name, METHODS))
+    return list(MARKERS).index(cell.data), cell.target or 2.0, cell.setting, known.index(cell.method)

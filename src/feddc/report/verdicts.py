@@ -1,0 +1,147 @@
+"""Measured against published, cell by cell: does the paper's number agree with ours, given how much seeds differ?
+
+The paper prints one number for each cell, of one seed. Ours are one number for each seed. Rounds are compared by their
+ratio (their logarithms), accuracies by their difference in points.
+
+deviation   of our seeds, or the typical one of similar cells (the same data set and target) if that is larger: three
+            seeds can happen to be nearly equal. The typical one is the median over the cells with at least two seeds.
+distance    from our mean to the published number. Both are chance, so it is compared with deviation · √(1 + 1/seeds).
+agrees      within two of those, and within 10 % (rounds; or one round) or half a point (accuracy)
+chance      within two of those, but further apart than that: seeds alone differ by as much
+differs     further
+one seed    not further, as far as similar cells tell, but one seed is no evidence; the same where nothing is similar
+too short   we ran fewer rounds than it would take to tell
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import mean, median, stdev
+from typing import Literal, TypeAlias
+
+from ..algorithms import display_name
+from ..paper.known import Known, experiment, known
+from ..specs import Spec
+from ..study.cells import Number
+from .lines import describe
+from .runs import Run
+from .stats import spread
+
+Verdict: TypeAlias = Literal["agrees", "chance", "differs", "one seed", "too short"]
+WIDTHS = 2.0
+CLOSE_ROUNDS, CLOSE_POINTS = 1.1, 0.5
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One published number and our seeds of the same cell."""
+
+    data: str
+    setting: str
+    method: str
+    target: float | None
+    """The accuracy whose rounds are compared; None where the best accuracy is, in percent."""
+    published: Number
+    values: tuple[float, ...]
+    """Of the seeds that reached the target, or all of them."""
+    bounds: tuple[int, ...] = ()
+    """Of the others: the rounds that were not enough."""
+    typical: float | None = None
+    """The typical deviation in similar cells: of the logarithm of rounds, or in points."""
+
+    @property
+    def seeds(self) -> int:
+        return len(self.values) + len(self.bounds)
+
+    @property
+    def what(self) -> str:
+        return "best accuracy, %" if self.target is None else f"rounds to {100 * self.target:g} %"
+
+    @property
+    def similar(self) -> tuple[object, ...]:
+        """Cells with the same of this have deviations of about the same size."""
+        return self.data, self.target
+
+    @property
+    def ours(self) -> str:
+        """Our number as text: mean ± deviation, and how many seeds did not get there."""
+        digits = 2 if self.target is None else 0 if len(self.values) == 1 else 1
+        reached = spread(self.values, digits) if self.values else ""
+        short = f">{min(self.bounds)}" if self.bounds else ""
+        return f"{reached}; {len(self.bounds)} of {self.seeds} {short}" if reached and short else reached or short
+
+    def deviation(self) -> float | None:
+        """Over our own seeds, where all reached the target."""
+        return stdev(self._scaled(self.values)) if len(self.values) > 1 and not self.bounds else None
+
+    def verdict(self) -> Verdict:
+        """What may be said of this cell, by the rule at the top of this file."""
+        if self._too_short():
+            return "too short"
+        known_deviations = [each for each in (self.deviation(), self.typical) if each is not None]
+        if not known_deviations:
+            return "one seed"
+        width = max(known_deviations) * math.sqrt(1 + 1 / self.seeds)
+        centre, printed = mean(self._scaled((*self.values, *self.bounds))), self._scaled((self.published.value,))[0]
+        both_short = self.published.censored and not self.values
+        distance = 0.0 if both_short else abs(printed - centre)
+        if distance > WIDTHS * width + 1e-12:
+            return "differs"
+        if self.seeds == 1:
+            return "one seed"
+        return "agrees" if both_short or self._close() else "chance"
+
+    def _scaled(self, values: Sequence[float]) -> list[float]:
+        return list(values) if self.target is None else [math.log(each) for each in values]
+
+    def _too_short(self) -> bool:
+        return any(each < self.published.value for each in self.bounds)
+
+    def _close(self) -> bool:
+        if self.bounds or self.published.censored:
+            return False
+        centre, printed = mean(self.values), self.published.value
+        if self.target is None:
+            return abs(centre - printed) <= CLOSE_POINTS
+        return abs(centre - printed) <= 1 or max(centre / printed, printed / centre) <= CLOSE_ROUNDS
+
+
+def compare(runs: Sequence[Run]) -> list[Compared]:
+    """Every published number for which there is at least one run, in the order of the runs."""
+    cells: dict[tuple[object, ...], list[Run]] = {}
+    for run in runs:
+        if run.points:
+            cells.setdefault(experiment(run.config), []).append(run)
+    found = [each for members in cells.values() for each in _cell(members, known(members[0].config))]
+    return [replace(each, typical=_typical(each, found)) for each in found]
+
+
+def _cell(runs: Sequence[Run], printed: Known) -> list[Compared]:
+    config = runs[0].config
+    names = (Spec.parse(config.data).name, describe(config), display_name(Spec.parse(config.method).name))
+    found = []
+    for target, number in sorted(printed.rounds.items()):
+        seeds = _one_of_each_seed(runs)
+        reached = [point.round for run in seeds if (point := run.reach(target)) is not None]
+        short = [run.bound for run in seeds if run.reach(target) is None]
+        found.append(Compared(*names, target, number, tuple(reached), tuple(short)))
+    whole = [run for run in runs if run.config.stop_at is None and run.ended and run.config.rounds >= printed.budget]
+    if printed.accuracy is not None and whole:
+        values = [100 * each for run in _one_of_each_seed(whole) if (each := run.best()) is not None]
+        found.append(Compared(*names, None, printed.accuracy, tuple(values)))
+    return found
+
+
+def _one_of_each_seed(runs: Sequence[Run]) -> list[Run]:
+    """A seed that several studies ran counts once: the run that was to reach a target, or else the longest."""
+    ordered = sorted(runs, key=lambda run: (run.config.stop_at is not None, len(run.points)))
+    found = {run.repeat: run for run in ordered}
+    return [found[repeat] for repeat in dict.fromkeys(run.repeat for run in runs)]
+
+
+def _typical(one: Compared, cells: Sequence[Compared]) -> float | None:
+    found = [each.deviation() for each in cells if each.similar == one.similar]
+    several = [each for each in found if each is not None]
+    return median(several) if several else None
