@@ -33,6 +33,11 @@ def extrapolated(row: Row) -> ExP:
     return ExP(row["eps"], form="code" if row.get("eps_times_cohort") else "paper")
 
 
+def row_form(row: Row) -> Any:
+    """SCAFFOLD's form by how clients count."""
+    return "weighted" if row["weighted"] else "original"
+
+
 METHODS: dict[str, Callable[[Row], Any]] = {
     "fednova": lambda _: feddc.FedNova(),
     "fednova_prox": lambda row: feddc.FedNova(mu=row["mu"]),
@@ -42,7 +47,7 @@ METHODS: dict[str, Callable[[Row], Any]] = {
     "fedexp_paper": lambda row: feddc.FedAvg(weighted=row["weighted"], server=extrapolated(row)),
     "fedexp_plain": lambda row: feddc.FedAvg(weighted=row["weighted"], server=extrapolated(row)),
     "fedprox_exp": lambda row: feddc.FedProx(row["mu"], server=extrapolated(row)),
-    "scaffold_exp": lambda row: feddc.Scaffold(lr="current", weighted=row["weighted"], server=extrapolated(row)),
+    "scaffold_exp": lambda row: feddc.Scaffold(row_form(row), lr="current", server=extrapolated(row)),
     "fedcm": lambda row: feddc.FedCM(row["alpha"]),
     "fedacg": lambda row: feddc.FedACG(row["momentum"], row["prox"]),
     "adabest": lambda row: feddc.AdaBest(row["mu"], row["beta"]),

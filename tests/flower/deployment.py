@@ -111,7 +111,7 @@ class Deployment:
             "superlink", "flower-superlink", "--host", "127.0.0.1", "--port", str(self.port),
             "--disable-runtime-dependency-installation", "--database", str(self.folder / "state.db"), *security, *more,
         )  # fmt: skip
-        self.until(self.listening, 60, "the SuperLink listens")
+        self.until(self.listening, 300, "the SuperLink listens")
         return process
 
     def supernode(

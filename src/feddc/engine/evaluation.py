@@ -27,8 +27,9 @@ class Evaluation(NamedTuple):
     seen: tuple[Tensor, ...] = ()
     """Outputs and targets, for measures that are no mean over samples.
 
-    Not the states of the torchmetrics objects: those look at a whole batch to tell logits from probabilities, so their
-    value would depend on how the samples are cut.
+    Not the states of the torchmetrics objects: ``update`` applies a sigmoid or softmax to a batch if any of its outputs
+    is outside 0..1, so a block of logits that are all inside would be on another scale than its neighbours, and the
+    value would depend on how the samples are cut. Costs the outputs of all samples in memory.
     """
 
 

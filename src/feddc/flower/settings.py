@@ -120,6 +120,7 @@ def method_from(config: Mapping[str, Any], methods: Mapping[str, Any]) -> Algori
 
 def training_config(training: LocalTraining) -> dict[str, Any]:
     """The local training as settings of a message; what is None is left out."""
+    _check_rates(training)
     values = dataclasses.asdict(training)
     return {f"training.{name}": value for name, value in values.items() if value is not None}
 
@@ -128,7 +129,15 @@ def training_from(config: Mapping[str, Any]) -> LocalTraining:
     """The local training that a message asks for."""
     absent = dict.fromkeys((field.name for field in dataclasses.fields(LocalTraining)), None)
     given = {key.removeprefix("training."): value for key, value in config.items() if key.startswith("training.")}
+    if ":" in str(given.get("rates", "")):
+        raise ConfigError("the server names a function for the learning rate: a client imports nothing at its request")
     try:
         return LocalTraining(**absent | given)  # type: ignore[arg-type]
     except TypeError as error:
         raise ConfigError(f"the server asks for a local training that is not known here: {error}") from None
+
+
+def _check_rates(training: LocalTraining) -> None:
+    """Refuse a function for the learning rate: clients import nothing at a server's request."""
+    good = training.rates is None or (isinstance(training.rates, str) and ":" not in training.rates)
+    check(good, "on Flower the learning rate of each round is a list of numbers, not a function")

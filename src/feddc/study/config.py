@@ -41,6 +41,11 @@ class Config(LocalTraining, Options):
 
     def __post_init__(self) -> None:
         LocalTraining.__post_init__(self)
+        check(
+            not callable(self.rates),
+            "a learning rate that is a lambda or a function of this script cannot be stored in a run directory: "
+            "put the function in a module, or give a list of rates",
+        )
         Options.__post_init__(self)
         check_count("clients", self.clients)
         check_count("rounds", self.rounds)
