@@ -27,7 +27,7 @@ from .moon import MOON
 from .scaffold import Scaffold
 from .server import SGD, Adagrad, Adam, ExP, ServerOptimizer, Yogi
 
-METHODS: specs.Table = {
+METHODS: specs.Registry = {
     "fedavg": FedAvg,
     "fedprox": FedProx,
     "scaffold": Scaffold,
@@ -53,7 +53,7 @@ METHODS: specs.Table = {
     "fedyogi": FedYogi,
     "fedadagrad": FedAdagrad,
 }
-SERVERS: specs.Table = {"sgd": SGD, "adam": Adam, "yogi": Yogi, "adagrad": Adagrad, "exp": ExP}
+SERVERS: specs.Registry = {"sgd": SGD, "adam": Adam, "yogi": Yogi, "adagrad": Adagrad, "exp": ExP}
 
 __all__ = [
     "METHODS",
