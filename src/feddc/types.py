@@ -46,6 +46,12 @@ class Correction(NamedTuple):
     """Given if and only if ``dual`` is."""
 
 
+VECTORS = ("linear", "start", "ahead", "previous", "dual", "consensus")
+"""The parts of a correction that are a row for each client."""
+COLUMNS = ("prox", "decay", "scale")
+"""Those that are a number for each client."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
     """What everyone knows of a round before it begins."""

@@ -249,6 +249,53 @@ def jitter(batch: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
     return batch + torch.from_numpy(rng.normal(size=batch.shape).astype(np.float32))
 
 
+def many(sizes: Sequence[int]) -> Job:
+    """Enough clients of a small network that they are trained in several groups."""
+    return job(dense(), [*sizes])
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_rows_have_the_same_bits_whatever_the_number_of_processes(workers: int) -> None:
+    rng = np.random.default_rng(0)
+    task = many(rng.integers(1, 9, size=400).tolist())
+    begin, clients = start(task.module), rng.permutation(400)[:390].tolist()
+    alone, spread = Vectorised(task), Vectorised(task, workers=workers)
+    try:
+        assert spread.workers == workers < len(alone.rows.groups(390))
+        for correction in corrections(390, begin.model.numel()):
+            expected = outcome(alone, clients, begin, correction)
+            assert all(map(torch.equal, outcome(spread, clients, begin, correction), expected))
+        assert measured(spread, begin) == measured(alone, begin)
+    finally:
+        spread.close()
+
+
+@pytest.mark.parametrize("clients", [1, 2, 5, 99, 140, 256, 257, 1000])
+def test_groups_follow_from_the_job_alone(clients: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = Vectorised(many([3] * 4)).rows
+    groups = trainer.groups(clients)
+    assert [row for group in groups for row in group] == list(range(clients))
+    assert max(map(len, groups)) - min(map(len, groups)) <= 1
+    assert max(map(len, groups)) <= 256
+    assert clients < 2 or min(map(len, groups)) > 1
+    monkeypatch.setenv("FEDDC_CORES", "1")
+    assert trainer.groups(clients) == groups
+
+
+def test_vectorised_says_in_how_many_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules[choose.__module__]
+    monkeypatch.setattr(module, "usable_cores", lambda: 2)
+    task = many([5] * 150)  # two groups
+    short, long = choose(task, 1, 140), choose(task, 10**6, 140)
+    try:
+        assert short.reason.startswith("vectorised, because ")
+        assert long.reason.startswith("vectorised in 2 worker processes, because ")
+        asked = choose(task, 1, 140, Compute("vectorised", workers=1))
+        assert asked.reason == "vectorised on cpu, as asked"
+    finally:
+        long.executor.close()
+
+
 class Peeking(nn.Linear):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return super().forward(x.flatten(1) if x.sum() > 0 else -x.flatten(1))

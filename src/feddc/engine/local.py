@@ -22,7 +22,7 @@ from ..data.stored import Mapped
 from ..errors import DataError, check
 from ..models import Buffers, FlatModel
 from ..options import LocalTraining
-from ..types import Correction, Vector
+from ..types import COLUMNS, Correction, Vector
 from .evaluation import evaluate
 from .gradient import AddGradient, gradient_of
 from .keys import generator
@@ -31,6 +31,8 @@ from .optimizers import local_optimizer
 
 LARGE = 2**24
 """A client with more numbers than this has them made floats a batch at a time."""
+EVALUATED = 2**23
+"""A model is evaluated on so many samples at once that its layers put out about as many numbers."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,17 @@ class Job:
                 return torch.contiguous_format
             return torch.channels_last
         return torch.contiguous_format
+
+    @cached_property
+    def piece(self) -> int:
+        """How many samples the model is evaluated on at a time: a thousand images would take most of the memory that a
+        convolutional network ever needs. It depends on the model only, so that the bits do not vary."""
+        probe, put_out = FlatModel(self.module), [1]
+        for layer in probe.module.modules():
+            if not any(True for _ in layer.children()):
+                layer.register_forward_hook(lambda _, __, out: put_out.append(getattr(out, "numel", int)()))
+        evaluate(probe, *self.federation.first(1), self.federation.task)
+        return max(1, EVALUATED // sum(put_out))
 
 
 def steps_column(sizes: NDArray[np.int64], training: LocalTraining, module: nn.Module, fixed: int | None) -> Tensor:
@@ -143,9 +156,8 @@ def client_gradient(
 
 def one_row(correction: Correction) -> Correction:
     """The correction of a client on its own, rows (1, P) as vectors and columns (1, 1) as numbers."""
-    numbers = ("prox", "decay", "scale")
     parts = {name: part for name, part in correction._asdict().items() if part is not None}
-    one: dict[str, Any] = {name: float(p) if name in numbers else p.reshape(-1) for name, p in parts.items()}
+    one: dict[str, Any] = {name: float(p) if name in COLUMNS else p.reshape(-1) for name, p in parts.items()}
     return Correction(**one)
 
 

@@ -14,15 +14,12 @@ from ...data.federation import Block
 from ...data.sharing import ROWS, bare, filled, named_tensors
 from ...models import Buffers, FlatModel
 from ...types import Correction, Rows
-from ..evaluation import Evaluation, evaluate
+from ..evaluation import Evaluation, evaluate, total
 from ..local import Job, Start
 
 CHUNK_BYTES = 96 * 2**20
 PART_BYTES = 2 * 2**20
 """After training, so many bytes of rows are worked on at a time: they stay in cache, and their memory is used again."""
-
-VECTORS = ("linear", "start", "ahead", "previous", "dual", "consensus")
-"""The parts of a correction that are a row for each client."""
 
 
 class Trained(NamedTuple):
@@ -82,8 +79,11 @@ def in_parts(trained: Trained, start: Start) -> Parts:
 
 
 def evaluate_block(job: Job, model: FlatModel, block: Block) -> Evaluation:
-    """The loaded model on one block of samples."""
-    return evaluate(model, *job.federation.block(block), job.federation.task, job.memory_format)
+    """The loaded model on one block of samples, a piece at a time."""
+    starts = range(block.start, block.stop, job.piece)
+    pieces = [block._replace(start=start, stop=min(start + job.piece, block.stop)) for start in starts]
+    found = [evaluate(model, *job.federation.block(piece), job.federation.task, job.memory_format) for piece in pieces]
+    return found[0] if len(found) == 1 else total(found) or found[0]
 
 
 def moved(job: Job, device: torch.device) -> Job:

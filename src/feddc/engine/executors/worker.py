@@ -21,9 +21,10 @@ import torch
 from ...data.federation import Block
 from ...data.sharing import filled
 from ...models import Buffers, FlatModel
-from ...types import Correction
+from ...types import COLUMNS, Correction
 from ..evaluation import packed
-from ..local import Job, Start, train_client
+from ..local import Job, Start, one_row, train_client
+from ..rows import RowTrainer
 from .base import evaluate_block
 from .shared import Layout, SharedMemory
 
@@ -33,16 +34,14 @@ DATA = "data."
 
 @dataclass(frozen=True)
 class Task:
-    """Train client ``client`` with row ``row``, or evaluate on the samples of ``block``."""
+    """Train ``clients``, whose rows begin with ``row``, or evaluate on the samples of ``block``."""
 
     round: int
     row: int = 0
-    client: int = 0
+    clients: tuple[int, ...] = ()
+    """One client, or, where they are trained in rows, several."""
     vectors: tuple[str, ...] = ()
-    """Which of ``base.VECTORS`` have a row in shared memory."""
-    prox: float = 0.0
-    decay: float = 0.0
-    scale: float = 1.0
+    """Which of ``VECTORS`` have rows in shared memory, as all ``COLUMNS`` do."""
     block: Block | None = None
 
 
@@ -52,6 +51,8 @@ class Setup:
 
     job: Job
     layout: Layout
+    rows: bool = False
+    """Whether clients are trained in rows."""
 
 
 class Worker:
@@ -62,6 +63,7 @@ class Worker:
         data = {name.removeprefix(DATA): memory[name] for name in setup.layout if name.startswith(DATA)}
         self.job = replace(setup.job, federation=filled(setup.job.federation, data))
         self.model = FlatModel(setup.job.module)
+        self.rows = RowTrainer(self.job, torch.device("cpu")) if setup.rows else None
 
     def do(self, task: Task) -> list[Any] | None:
         """Do one task; what JSON can hold of its result."""
@@ -70,14 +72,20 @@ class Worker:
         if task.block is not None:
             self.model.load(start.model, start.buffers)
             return packed(evaluate_block(self.job, self.model, Block(*task.block)))
-        k = task.row
-        vectors = {name: memory[name][k] for name in task.vectors}
-        correction = Correction(prox=task.prox, decay=task.decay, scale=task.scale, **vectors)
-        dual = train_client(self.job, self.model, task.client, start, correction)
-        memory["params"][k] = self.model.params
+        rows = slice(task.row, task.row + len(task.clients))
+        correction = Correction(**{name: memory[name][rows] for name in (*COLUMNS, *task.vectors)})
+        if self.rows is not None:
+            memory["params"][rows], duals = self.rows.train(task.clients, start, correction)
+            if duals is not None:
+                memory["dual"][rows] = duals
+            memory["row_floats"][rows], memory["row_ints"][rows] = start.buffers  # training in rows leaves them
+            return None
+        (client,) = task.clients
+        dual = train_client(self.job, self.model, client, start, one_row(correction))
         if dual is not None:
-            memory["dual"][k] = dual
-        memory["row_floats"][k], memory["row_ints"][k] = self.model.buffers()
+            memory["dual"][task.row] = dual
+        memory["params"][task.row] = self.model.params
+        memory["row_floats"][task.row], memory["row_ints"][task.row] = self.model.buffers()
         return None
 
 
