@@ -46,6 +46,7 @@ from ..states import (
     templates,
     unpacked,
 )
+from .demands import MASKED
 from .guarding import site_guard
 from .memory import MOST_STATES, ClientMemory
 from .settling import FILTER, filter_from, settle, wait
@@ -161,7 +162,7 @@ class TrainingClient:
         """This client's part in secure aggregation, which needs cryptography only where it is used."""
         from .masking import Masking
 
-        least = int(self.node.get("secure-least", 2))
+        least = int(self.node.get(MASKED, 2))
         self._masking = self._masking or Masking(self.number, self.model.params.numel(), least)
         return self._masking
 
