@@ -97,7 +97,7 @@ def bare_client(workload: Workload, client: int) -> int:
     x, y = workload.federation.client_samples(client)
     steps = 0
     for _ in range(training.epochs):
-        for batch in torch.randperm(len(y)).split(training.batch_size or len(y)):
+        for batch in torch.split(torch.randperm(len(y)), training.batch_size or len(y)):
             optimizer.zero_grad()
             torch.autograd.backward(F.cross_entropy(model(x[batch]), y[batch]))
             if training.clip_norm is not None:
