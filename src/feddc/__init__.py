@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     )
     from .models import make_model as make_model
     from .study.api import StoredRun as StoredRun, compare as compare, load_run as load_run, train as train
+    from .study.rollback import roll_back as roll_back
     from .study.trackers import MLflow as MLflow, TensorBoard as TensorBoard
     from .study.trained import TrainedModel as TrainedModel, load_model as load_model
     from .tasks import (
@@ -133,6 +134,7 @@ _HOMES = {
         "WorkerError",
     ],
     "study.api": ["StoredRun", "compare", "load_run", "train"],
+    "study.rollback": ["roll_back"],
     "study.trackers": ["MLflow", "TensorBoard"],
     "study.trained": ["TrainedModel", "load_model"],
     "models": ["make_model"],

@@ -26,6 +26,7 @@ VARIANTS = [
     "feddc:form=paper",
     "feddc:steps=nominal",
     "scaffold:form=feddc",
+    "scaffold:form=weighted",
     "feddc:penalty=false",
     "feddc:correction=false",
     "feddc:penalty=false:correction=false",

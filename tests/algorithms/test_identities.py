@@ -86,9 +86,11 @@ def test_with_the_nominal_number_of_steps_a_large_clients_variate_grows_without_
 
 def test_forms_of_scaffold_and_feddc_are_the_same_for_clients_of_equal_size(model: nn.Module) -> None:
     federation = make_federation([16, 16, 16, 16])
-    torch.testing.assert_close(
-        final(feddc.Scaffold(), federation, model), final(feddc.Scaffold(form="feddc"), federation, model)
-    )
+    for form in ("feddc", "weighted"):
+        torch.testing.assert_close(
+            final(feddc.Scaffold(), federation, model),
+            final(feddc.Scaffold(form=form), federation, model),  # type: ignore[arg-type]
+        )
     torch.testing.assert_close(
         final(feddc.FedDC(), federation, model), final(feddc.FedDC(steps="nominal"), federation, model)
     )

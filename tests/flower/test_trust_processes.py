@@ -12,7 +12,7 @@ import pytest
 from feddc.flower.new import write_app
 from tests.flower.deployment import Deployment
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 # What Flower's own process sends is looked at, and client 1 poisons its update in the experiment "poisoned".
 WATCHED = """
@@ -64,7 +64,7 @@ def test_a_masked_run(deployment: Deployment) -> None:
     """What a site sends is masked bytes and nothing else, and the model learns."""
     app, watch = deployment.folder / "hospitals", f"watch='{deployment.folder}'"
     for client in range(3):
-        deployment.supernode(client, config=watch)
+        deployment.supernode(client, config=watch, warm=True)
     deployment.stream(app, "experiment='masked' rounds=2 secure='masked' method='feddc:alpha=0.1'")
     assert [record["participants"] for record in deployment.records("masked")] == [[0, 1, 2]] * 2
     assert accuracy(deployment, "masked") > 0.8
@@ -77,7 +77,7 @@ def test_a_poisoned_site_is_held_and_another_clips_its_own(deployment: Deploymen
     """One site of three sends −10 × its update, whose clients keep state; the third has a clip in its node's config."""
     app, watch = deployment.folder / "hospitals", f"watch='{deployment.folder}'"
     for client in range(3):
-        deployment.supernode(client, config=watch + (" update-clip=1.5" if client == 2 else ""))
+        deployment.supernode(client, config=watch + (" update-clip=1.5" if client == 2 else ""), warm=True)
     deployment.stream(app, "experiment='poisoned' rounds=6 robust='trimmed-mean:0.3' method='feddc:alpha=0.1'")
     assert [record["participants"] for record in deployment.records("poisoned")] == [[0, 1, 2]] * 6
     assert accuracy(deployment, "poisoned") > 0.8

@@ -124,3 +124,14 @@ def test_records_of_older_versions_are_read(tmp_path: Path) -> None:
     (tmp_path / "records.jsonl").write_text(old + "\n")
     [record] = read_records(tmp_path / "records.jsonl")
     assert (record.metrics, record.accuracy, record.loss, record.value) == ({"accuracy": 0.5}, 0.5, None, 0.5)
+
+
+def test_a_function_for_the_learning_rate_does_not_travel_to_a_client() -> None:
+    from feddc.flower.settings import training_config, training_from
+
+    listed = feddc.LocalTraining(rates="0.1,0.05")
+    assert training_from(training_config(listed)) == listed
+    with pytest.raises(feddc.ConfigError, match="a list of numbers, not a function"):
+        training_config(feddc.LocalTraining(rates="math:exp2"))
+    with pytest.raises(feddc.ConfigError, match="a client imports nothing at its request"):
+        training_from(training_config(listed) | {"training.rates": "os:_exit"})

@@ -69,7 +69,7 @@ def reproduce(
 
     Without a STUDY it lists them. A finished cell is never run again, so the command can be stopped and repeated.
     """
-    from ..paper.studies import STUDIES, TABLES, Selection, select
+    from ..paper.studies import STUDIES, Selection, select
 
     if study is None:
         for name, cells in STUDIES.items():
@@ -104,8 +104,6 @@ def reproduce(
     command = typed("out", "quiet", "data_dir", "workers", "jobs", "stored")
     found = Study("study", tuple(selected), out, command, stem, None if report is None else str(report))
     perform_study(found, data_dir, Show(quiet), only_stored=stored, jobs=jobs)
-    if study in TABLES and not quiet:
-        click.echo(TABLES[study](found))
 
 
 @click.command()

@@ -14,7 +14,7 @@ from ..errors import DataError, check, check_count, check_number
 from ..tasks import Classification, NextToken, Segmentation, Task, as_task
 from .arrays import Samples, aligned, check_alike, materialise, samples_of
 from .clients import Clients, divided, index_array, runs, sample_weights, together
-from .inputs import Inputs, cut, each, take, tensors
+from .inputs import Inputs, cut, each, shapes, take, tensors
 from .lazy import TARGET, Datasets, known_classes
 from .partition import Indices, check_indices, split_indices, strata
 from .preparation import Preparation
@@ -123,7 +123,7 @@ class Federation:
             rows = Clients(np.concatenate(indices), np.array([len(found) for found in indices]))
         if held_out:
             check_alike(held_out[0], train[0])
-        whole = cls(*train, rows, held_out, classes or found, name, augment, task)
+        whole = cls(*train, rows, held_out, classes or found, name, None, task).augmented(augment)
         if isinstance(holdout, int | float):
             return whole.hold_out(holdout, validation, seed=seed)
         return whole._holding([index_array(i, given) for i, given in enumerate(holdout)]).hold_out(0, validation)
@@ -177,8 +177,8 @@ class Federation:
         sizes = np.array(train.sizes, dtype=np.int64)
         empty = each(lambda part: part[:0], x), y[:0]
         rows = Clients(np.arange(len(train)), sizes)
-        whole = cls(*empty, rows, None, classes, name, augment, task, lazy=Lazy(train, tested, readers))
-        return whole.hold_out(holdout, validation, seed=seed)
+        whole = cls(*empty, rows, None, classes, name, None, task, lazy=Lazy(train, tested, readers))
+        return whole.augmented(augment).hold_out(holdout, validation, seed=seed)
 
     def __len__(self) -> int:
         """The number of clients."""
@@ -221,6 +221,23 @@ class Federation:
         if len(np.unique(twice)) < len(twice):
             raise DataError("holdout has a sample that is trained on or held out twice")
         return replace(self, held=together(held))
+
+    def augmented(self, augment: Augment | None) -> Federation:
+        """With training batches that ``augment(batch, generator)`` changes at random; None leaves them as they are.
+
+        DataError if it cannot take a batch of these samples, or does not give one sample for each.
+        """
+        if augment is not None:
+            check(callable(augment), f"augment must be a function of (batch, generator), not {augment!r}")
+            x, y = self.first(2)
+            try:
+                lengths = {len(part) for part in tensors(augment(x, np.random.default_rng(0)))}
+            except Exception as error:  # whatever the function raises, the two do not fit
+                reason = str(error).strip().partition("\n")[0]
+                raise DataError(f"augment cannot take a batch of samples of shape {shapes(x)}: {reason}") from error
+            if lengths != {len(y)}:
+                raise DataError("augment must give a batch with as many samples as it was given")
+        return replace(self, augment=augment)
 
     def with_task(self, task: Task) -> Federation:
         """The same samples, with something else to be learned; DataError if the targets do not fit it."""

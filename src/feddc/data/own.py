@@ -14,7 +14,7 @@ import torch
 
 from ..errors import DataError, check, check_count, check_number
 from ..tasks import Classification, Regression, Task
-from .federation import Federation
+from .federation import Augment, Federation
 from .formats.files import explained
 from .formats.pictures import decode_all, picture_size
 from .formats.tabular import Rows, read_rows
@@ -34,14 +34,16 @@ def from_image_folder(
     clients: int = 20,
     split: str | None = None,
     seed: int = 0,
+    augment: Augment | None = None,
 ) -> Federation:
     """A federation from CLIENT/CLASS/image files in ``path``, or CLASS/image files to be split among ``clients``.
 
     ``size`` scales every image to size × size; without it all must have the same size. ``grey`` gives one channel
     instead of three. A folder named test (CLASS/image) is the test set; without it, the share ``holdout`` of every
-    client's images is. Pixels are standardised by the training images' mean and deviation.
+    client's images is. Pixels are standardised by the training images' mean and deviation. ``augment`` changes a batch
+    of training images at random, with the generator that it is given, such as ``feddc.data.augment.flip_and_crop``.
     """
-    return images(Request(clients, split, seed), str(path), size, grey, holdout)
+    return images(Request(clients, split, seed), str(path), size, grey, holdout).augmented(augment)
 
 
 def from_csv(
@@ -54,14 +56,16 @@ def from_csv(
     split: str | None = None,
     seed: int = 0,
     task: Literal["classification", "regression"] = "classification",
+    augment: Augment | None = None,
 ) -> Federation:
     """A federation from a folder with one CSV file a client, or from one CSV file to be split among ``clients``.
 
     The column ``label`` holds class numbers from 0, or with ``task="regression"`` the numbers to predict. All other
     columns are numeric features, which are standardised by their training mean and deviation. A file test.csv in the
-    folder is the test set; without it, the share ``holdout`` of every client's rows is.
+    folder is the test set; without it, the share ``holdout`` of every client's rows is. ``augment`` changes a batch of
+    standardised training rows at random, with the generator that it is given.
     """
-    return csv(Request(clients, split, seed), str(path), label, classes, holdout, task)
+    return csv(Request(clients, split, seed), str(path), label, classes, holdout, task).augmented(augment)
 
 
 def images(

@@ -44,7 +44,7 @@ class Arrived(NamedTuple):
 def guarded(arrived: Iterable[Arrived], guard: Guard, start: Start, refuse: Refuse) -> Iterator[Arrived]:
     """The same with what the server uses in place of every update; in one part, if they have to be seen together."""
     sound = (each for part in arrived if (each := _sound(part, refuse)).clients)
-    for clients, _, delta, buffers, _ in _together(sound) if guard.whole else sound:
+    for clients, _, delta, buffers, _ in _together(sound) if guard.whole(start.round) else sound:
         if len(clients) < guard.least:
             reason = f"too few: the noise of {guard.least} clients is needed, and {len(clients)} answered"
             refuse([Rejected(client, reason) for client in clients])

@@ -143,6 +143,8 @@ class Simulation:
         training = training if precision is None else replace(training, precision=precision)
         self._training = sharpened(training, algorithm)
         self.round = 0
+        self.undone = 0
+        """How many rounds were run and taken back: what they cost in privacy stays spent."""
         self.cohorts = make_cohorts(len(federation), rounds, self.options, cohorts)
         self.nominal = self.training.nominal_steps(federation.sizes)
         initial = FlatModel(model)
@@ -193,7 +195,7 @@ class Simulation:
     def within_budget(self) -> bool:
         """Whether another round stays within the privacy budget, if there is one."""
         budget = None if self.guard is None else self.guard.budget
-        return budget is None or budget.allows(self.round + 1)
+        return budget is None or budget.allows(self.round + self.undone + 1)
 
     def step(self) -> Record:
         """Run the next round."""
@@ -225,7 +227,7 @@ class Simulation:
         drift = None if meter is None else meter.result()
         moved = (done.bytes_up, down)
         answers = (done.rejected, tuple(dropped))
-        epsilon = None if self.guard is None else self.guard.spent(self.round)
+        epsilon = None if self.guard is None else self.guard.spent(self.round + self.undone)
         made = (self.round, judged.metrics, done.accepted, *moved, seconds, *answers)
         return Record(*made, drift=drift, epsilon=epsilon, score=self.score, **judged.others())
 

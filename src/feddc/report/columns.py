@@ -106,6 +106,16 @@ def moved_total() -> Column:
     return Column("bytes", "moved", lambda line: _over_seeds([r.points[-1].moved for r in line.drawn], amount), "moved")
 
 
+def epsilon() -> Column:
+    """What the runs spent of a privacy budget; nothing where there was no noise."""
+
+    def make(line: Line) -> Entry:
+        found = [spent for run in line.drawn if (spent := run.epsilon) is not None]
+        return _over_seeds(found, lambda *values: f"{mean(values):.2f}") if found else Entry("")
+
+    return Column("epsilon", "ε", make, "epsilon")
+
+
 def time_total() -> Column:
     def make(line: Line) -> Entry:
         found = [s for run in line.drawn if (s := run.points[-1].seconds) is not None]

@@ -21,13 +21,14 @@ CROWD = 12
 """More lines than this cannot be told apart in one picture."""
 
 
-def page(folder: Path, stem: str, runs: Sequence[Run], command: str) -> Path:
-    """Write ``stem.md`` with the tables, a picture for each setting that was run, and the notes on misprints."""
+def page(folder: Path, stem: str, runs: Sequence[Run], command: str, section: str = "") -> Path:
+    """Write ``stem.md``: tables, the study's own section, notes on misprints, a picture for each setting that ran."""
     settings = arrange(runs)
     parts = [f"# {stem}\n", f"Made by `{command}` from `{stem}.json`.\n"]
     beside = [each for each in settings if any(map(_printed, each.lines))]
     parts += [markdown(table) for table in overview(beside)]
     parts += [markdown(table) for each in settings if each not in beside for table in _whole(each)]
+    parts += [section] if section else []
     parts += [f"- The paper: {note}.\n" for note in misprints(settings)]
     parts += [f"![{title}]({file})\n" for title, file in pictures(folder, stem, settings)]
     parts.append(origins(runs))

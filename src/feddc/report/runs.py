@@ -54,6 +54,8 @@ class Run:
     about: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """What the directory says of versions, machine and date; what a file of results says of single clients."""
     measure: Measure = ACCURACY
+    clients: tuple[float | None, ...] = ()
+    """Each client's score in the last round that scored them; empty where nothing is known of single clients."""
 
     @property
     def repeat(self) -> Repeat:
@@ -90,6 +92,11 @@ class Run:
         return stored.get(part) if scores is None else float(getattr(scores, part))
 
     @property
+    def epsilon(self) -> float | None:
+        """What was spent of the privacy budget; None without one."""
+        return self.records[-1].epsilon if self.records else None
+
+    @property
     def bound(self) -> int:
         """The rounds within which a target that was not reached is known not to be. A run that diverged never will."""
         if self.status == "diverged":
@@ -107,7 +114,8 @@ def of_records(config: Config, records: Sequence[Record], status: Status, **more
     )
     score = score_in(records)
     measure = Measure(score.name, score.higher_is_better)
-    return Run(config, points, status, records=tuple(records), measure=measure, **more)
+    scored = next((record.clients.scores for record in reversed(records) if record.clients is not None), ())
+    return Run(config, points, status, records=tuple(records), measure=measure, clients=tuple(scored), **more)
 
 
 def of_outcome(outcome: Outcome) -> Run:

@@ -78,6 +78,7 @@ def score_table(setting: Setting) -> Table:
         columns.of_clients(setting, "worst"),
         columns.seeds(),
         columns.rounds_run(),
+        columns.epsilon(),
         columns.moved_total(),
         columns.time_total(),
     ]

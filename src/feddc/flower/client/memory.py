@@ -1,8 +1,9 @@
 """A client's state between rounds, on its own disk: one file for each round in which it trained.
 
 A broadcast says in which round the server last used an answer of this client; the file of that round is the client's
-state, and all others are deleted. So a new state becomes current only when the server is known to have the answer that
-belongs to it, and one whose answer was lost is rolled back. A client whose file is gone begins again from the initial
+state, and all later ones are deleted. So a new state becomes current only when the server is known to have the answer
+that belongs to it, and one whose answer was lost is rolled back. Earlier ones stay as long as the server may take
+rounds back to them, up to a number that the site decides. A client whose file is gone begins again from the initial
 state, and says so.
 """
 
@@ -18,6 +19,9 @@ from torch import Tensor
 from ...errors import RunError
 from ...storage import tensors as files
 
+MOST_STATES = 20
+"""Unless the site's config says ``most-states``."""
+
 
 class Remembered(NamedTuple):
     """The state to train from, vectors (P,), and what is known of it."""
@@ -32,15 +36,20 @@ class Remembered(NamedTuple):
 class ClientMemory:
     """The states of one client in one experiment."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, most: int = MOST_STATES) -> None:
+        """At most ``most`` states stay on disk."""
+        self.folder, self.most = folder, most
 
-    def recall(self, round: int, initial: Any) -> Remembered:
-        """The state after ``round``, the initial one for round 0; every other state is forgotten."""
+    def recall(self, round: int, initial: Any, oldest: int | None = None) -> Remembered:
+        """The state after ``round``, the initial one for round 0; those from ``oldest`` on stay, others are forgotten.
+
+        What waits for a decision of the server is forgotten too: by now ``round`` is decided.
+        """
         if not initial:  # a method whose clients keep nothing
             return Remembered(initial)
+        stay = [each for each in self.rounds() if (round if oldest is None else oldest) <= each <= round][-self.most :]
         for path in self.folder.glob("*.safetensors"):
-            if path != self._path(round):
+            if path not in map(self._path, stay):
                 path.unlink()
         if round == 0:
             return Remembered(initial)
@@ -49,6 +58,11 @@ class ClientMemory:
         except RunError as error:
             getLogger("flwr").warning("feddc: this client begins again from the initial state: %s", error)
             return Remembered(initial, True)
+
+    def rounds(self) -> list[int]:
+        """The rounds after which a state is known, or will be when the server says what it used, in order."""
+        found = (path.name.partition(".")[0] for path in self.folder.glob("*.safetensors"))
+        return sorted({int(name) for name in found if name.isdecimal()})
 
     def keep(self, round: int, state: Any, samples: int | None = None) -> None:
         """Write the state after ``round``, trained with so many samples; it counts once the server asks for it."""
