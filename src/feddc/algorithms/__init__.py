@@ -24,7 +24,7 @@ from .fedprox import FedProx
 from .scaffold import Scaffold
 from .server import SGD, Adagrad, Adam, ExP, ServerOptimizer, Yogi
 
-METHODS: specs.Table = {
+METHODS: specs.Registry = {
     "fedavg": FedAvg,
     "fedprox": FedProx,
     "scaffold": Scaffold,
@@ -47,7 +47,7 @@ METHODS: specs.Table = {
     "fedyogi": FedYogi,
     "fedadagrad": FedAdagrad,
 }
-SERVERS: specs.Table = {"sgd": SGD, "adam": Adam, "yogi": Yogi, "adagrad": Adagrad, "exp": ExP}
+SERVERS: specs.Registry = {"sgd": SGD, "adam": Adam, "yogi": Yogi, "adagrad": Adagrad, "exp": ExP}
 
 __all__ = [
     "METHODS",

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ..errors import FedDCError, unknown
+from ..errors import ConfigError, FedDCError, unknown
 
 
 class Commands(click.Group):
@@ -56,6 +56,10 @@ def main(args: list[str] | None = None) -> None:
         sys.exit(2)
     except click.ClickException as error:
         _end(error.format_message(), 2)
+    except ConfigError as error:
+        from .options import as_typed
+
+        _end(as_typed(str(error)), error.exit_code)
     except FedDCError as error:
         _end(str(error), error.exit_code)
     except OSError as error:

@@ -10,7 +10,7 @@ import click
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
-    from ..data.fetch.download import Progress
+    from ..data.fetch.download import OnProgress
 
 # Commands import feddc.data when they run: it brings torch, and --help should not wait for it.
 
@@ -109,7 +109,7 @@ def _bars() -> Bars:
     return progress.Progress(*columns, progress.TimeRemainingColumn(), console=Console(stderr=True))
 
 
-def _reporter(bars: Bars) -> Progress:
+def _reporter(bars: Bars) -> OnProgress:
     tasks: dict[str, int] = {}
 
     def report(what: str, done: int, total: int | None) -> None:

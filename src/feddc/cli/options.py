@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -121,6 +122,28 @@ def whole_numbers(name: str, text: str) -> list[int]:
         return [int(each) for each in text.split(",")]
     except ValueError:
         raise ConfigError(f"{name} must be whole numbers with commas between, not '{text}'") from None
+
+
+def as_typed(sentence: str) -> str:
+    """A sentence of the library with its options as they are typed here: ``--batch-size`` for batch_size.
+
+    The library writes ``name must be …``, ``name=value`` or, where a name has an underscore, the name alone. A sentence
+    about a file, or about something that has options of its own (``method 'feddc': alpha must be …``), stays as it is.
+    """
+    if sentence.startswith(("in ", "unknown ")):
+        return sentence
+    names = "|".join(sorted([*FIELDS, *SHORTHANDS], key=len, reverse=True))
+    sentence = re.sub(rf"^({names})(?= (must|has|needs|is|hides|lets)\b)", lambda m: _flag(m[1]), sentence)
+
+    def with_value(found: re.Match[str]) -> str:
+        name, value = found[1], found[2].strip("'")
+        if value in ("True", "False"):
+            return _flag(name) if value == "True" else f"--no-{_flag(name)[2:]}"
+        return _flag(name) if value == "…" else f"{_flag(name)} {value}"
+
+    sentence = re.sub(rf"(?<![\w.:/'\"-])({names})=('[^']*'|…|[\w.-]*\w)", with_value, sentence)
+    long = "|".join(name for name in FIELDS if "_" in name)
+    return re.sub(rf"(?<![\w.:/'\"=-])({long})(?![\w=(.'])", lambda m: _flag(m[1]), sentence)
 
 
 def _flag(name: str) -> str:

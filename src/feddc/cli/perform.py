@@ -63,7 +63,7 @@ def perform_comparison(study: Study, data_dir: Path | None, show: Show, *, fresh
     source, first = Named(data_dir), study.cells[0].config
 
     def about() -> str:
-        return describe(first, len(source.federation(first)))
+        return setting_line(first, len(source.federation(first)))
 
     with Display({label(cell, study.kind): cell.config.rounds for cell in study.cells}, show) as display:
         found = study.run(
@@ -144,7 +144,7 @@ def _further(place: Path, known: Run | None) -> Run | None:
     return run if run.points and (run.ended or known is None or len(run.points) > len(known.points)) else None
 
 
-def describe(config: Config, clients: int) -> str:
+def setting_line(config: Config, clients: int) -> str:
     """The setting in one line; data that comes with its clients decides how many there are."""
     who = (
         f"cohorts of {config.cohort_size}" if config.cohort_size else f"{100 * (config.participation or 1):g} % a round"

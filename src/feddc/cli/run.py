@@ -85,7 +85,7 @@ def compare(
     from ..study.study import Study
     from .perform import perform
 
-    repeated = [configs[0].seed] if seeds is None else whole_numbers("seeds", seeds)
+    repeated = [configs[0].seed] if seeds is None else whole_numbers("--seeds", seeds)
     cells = tuple(
         Cell("", label if len(repeated) == 1 else f"{label}-s{seed}", "", replace(each, seed=seed))
         for seed in repeated

@@ -85,7 +85,7 @@ def reproduce(
         click.echo(f"page: {summary.page(report, typed('quiet', 'stored', 'out'))}")
         return
     chosen = {key: value.split(",") if value else None for key, value in narrow.items()}
-    selected = select(study, Selection(**chosen, seeds=whole_numbers("seeds", seeds), rounds=rounds))
+    selected = select(study, Selection(**chosen, seeds=whole_numbers("--seeds", seeds), rounds=rounds))
     if weights is not None:
         check(study == "tiny-imagenet", "--weights goes with the study tiny-imagenet")
         selected = [_with(each, model=f"resnet18:weights={weights}") for each in selected]

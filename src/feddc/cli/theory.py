@@ -33,7 +33,7 @@ def theory(run: Path, at: str, clients: int, save: Path | None, data_dir: Path |
     from ..specs import Spec
     from ..study.config import from_toml
     from ..study.sources import Named
-    from .perform import describe
+    from .perform import setting_line
 
     config = from_toml(run / "config.toml")
     method = Spec.parse(config.method)
@@ -41,7 +41,7 @@ def theory(run: Path, at: str, clients: int, save: Path | None, data_dir: Path |
         raise ConfigError(f"{run} is a run of {method}: the statement is about FedDC")
     rounds = whole_numbers("at", at)
     simulation = Named(data_dir).simulation(replace(config, rounds=max(rounds) + 1, evaluate_every=max(rounds) + 1))
-    about, alpha = describe(config, len(simulation.federation)), float(method.options["alpha"])
+    about, alpha = setting_line(config, len(simulation.federation)), float(method.options["alpha"])
     try:
         found = list(paper.estimates(simulation, rounds, alpha, clients))
     finally:

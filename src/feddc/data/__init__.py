@@ -15,7 +15,7 @@ from .own import csv, from_csv, from_image_folder, images
 from .partition import SPLITS
 from .request import Request
 
-DATA: specs.Table = {
+DATA: specs.Registry = {
     "digits": digits,
     "synthetic": synthetic,
     "mnist": mnist,

@@ -17,7 +17,7 @@ from ..tasks import Classification, Regression, Task
 from .federation import Augment, Federation
 from .formats.files import explained
 from .formats.pictures import decode_all, picture_size
-from .formats.tabular import Rows, read_rows
+from .formats.tabular import Sheet, read_rows
 from .partition import Indices
 from .preparation import Preparation
 from .request import Request
@@ -112,7 +112,7 @@ def csv(
         train = [file for file in files if root.is_file() or file.stem != TEST]
         if not train:
             raise DataError(f"{root} has no CSV files: it needs one for every client")
-        tables: list[Rows] = []
+        tables: list[Sheet] = []
         for file in train:
             header = tables[0].columns if tables else None
             tables.append(read_rows(file, label, classes, header, numeric=numeric))

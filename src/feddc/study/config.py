@@ -153,7 +153,7 @@ def resolve(given: Mapping[str, Any]) -> Config:
     data = specs.Spec.parse(str(values.get("data", Config.data))).name
     usual = dict(DATA_DEFAULTS.get(data, {}))
     if values.get("cohort_size") is not None:
-        check(values.get("participation") is None, "give only one of participation and cohort_size")
+        check(values.get("participation") is None, "give only one of participation=… and cohort_size=…")
         usual.pop("participation", None)
     config = Config(**(usual | values))
     return dataclasses.replace(config, method=full_method(config.method, data, shorthands))
@@ -239,7 +239,7 @@ def from_toml(path: Path) -> Config:
 
 def _typed(key: str, value: Any) -> Any:
     if key not in FIELDS:
-        raise unknown("key", key, [*FIELDS, *SHORTHANDS])
+        raise unknown("key", key.replace("_", "-"), [each.replace("_", "-") for each in (*FIELDS, *SHORTHANDS)])
     kind = TYPES[key]
     check(value != "", f"{key} must not be empty")
     if isinstance(value, str):

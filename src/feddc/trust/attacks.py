@@ -125,7 +125,7 @@ class Labels(_OnUpdates):
         return delta
 
 
-ATTACKS: specs.Table = {
+ATTACKS: specs.Registry = {
     "sign-flip": SignFlip,
     "scale": Scale,
     "constant": Constant,

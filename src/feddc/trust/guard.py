@@ -178,7 +178,7 @@ def make_guard(
     """The guard that these options ask for, with noise planned for ``epsilon``; None if they ask for none."""
     if privacy is None and epsilon is not None:
         privacy = "central"
-    check(delta is None or privacy is not None, "delta has no effect without epsilon or privacy")
+    check(delta is None or privacy is not None, "delta has no effect without epsilon=… or privacy=…")
     if (robust, attack, privacy, secure) == (None, None, None, None):
         return None
     rule, filtered = parsed_rule(robust) if isinstance(robust, str) else (robust, Window())

@@ -137,7 +137,7 @@ class CenteredClip:
         return found
 
 
-ROBUST: specs.Table = {"norm": Norm, "trimmed-mean": TrimmedMean, "median": Median, "centered-clip": CenteredClip}
+ROBUST: specs.Registry = {"norm": Norm, "trimmed-mean": TrimmedMean, "median": Median, "centered-clip": CenteredClip}
 
 
 def make_rule(text: str) -> Rule:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from ...errors import RunError
-from ...storage import tensors as files
+from ...storage import tensors as tensor_files
 
 MOST_STATES = 20
 """Unless the site's config says ``most-states``."""
@@ -69,18 +69,18 @@ class ClientMemory:
         if state:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             about = {"round": str(round)} | ({} if samples is None else {"samples": str(samples)})
-            files.write(self._path(round), dict(zip(state._fields, state, strict=True)), about)
+            tensor_files.write(self._path(round), dict(zip(state._fields, state, strict=True)), about)
 
     def wait(self, round: int, tensors: Mapping[str, Tensor], about: Mapping[str, str]) -> None:
         """Keep what the state after ``round`` is computed from once the server has decided what it uses."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        files.write(self._waiting(round), dict(tensors), dict(about))
+        tensor_files.write(self._waiting(round), dict(tensors), dict(about))
 
     def waiting(self, round: int) -> tuple[dict[str, Tensor], dict[str, str]]:
         """What waits for the server's decision on ``round``; RunError if nothing does, or it is decided."""
         if self._path(round).exists():
             raise RunError(f"round {round} is decided")
-        return files.read(self._waiting(round))
+        return tensor_files.read(self._waiting(round))
 
     def _path(self, round: int) -> Path:
         return self.folder / f"{round:06d}.safetensors"
@@ -90,7 +90,7 @@ class ClientMemory:
 
     def _read(self, round: int, initial: Any) -> tuple[Any, bool, int | None]:
         path = self._path(round)
-        tensors, about = files.read(path)
+        tensors, about = tensor_files.read(path)
         wanted = dict(zip(initial._fields, initial, strict=True))
         same = tensors.keys() == wanted.keys() and about.get("round") == str(round)
         if not same or any(tensors[name].shape != wanted[name].shape for name in wanted):

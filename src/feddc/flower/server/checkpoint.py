@@ -27,7 +27,7 @@ from ...engine import Record
 from ...engine.state import filled, named
 from ...errors import RunError
 from ...models import Buffers
-from ...storage import tensors as files
+from ...storage import tensors as tensor_files
 from ...storage.atomic import write_whole
 from ...storage.lock import Lock
 from ...tasks import Score
@@ -105,11 +105,11 @@ class Checkpoint:
         progress = self._read(path, server, buffers, changing)
         for file in (self.folder / "kept").glob("*.safetensors"):
             if file.stem.isdecimal() and int(file.stem) <= progress.round:
-                progress.kept[int(file.stem)] = _seen(json.loads(files.read_about(file)["progress"]))
+                progress.kept[int(file.stem)] = _seen(json.loads(tensor_files.read_about(file)["progress"]))
         return progress
 
     def _read(self, path: Path, server: Any, buffers: Buffers, changing: Collection[str]) -> Progress:
-        tensors, about = files.read(path)
+        tensors, about = tensor_files.read(path)
         try:
             self._check_same(json.loads(about["setup"]), changing)
             progress = json.loads(about["progress"])
@@ -146,7 +146,7 @@ class Checkpoint:
             tensors |= {f"{_FILTER}{round}:{name}": torch.from_numpy(array) for name, array in arrays.items()}
         where["score"] = dataclasses.asdict(progress.score)
         about = {"setup": json.dumps(self.setup), "progress": json.dumps(where), **progress.agreed.metadata()}
-        files.write(self.folder / "state.safetensors", tensors, about)
+        tensor_files.write(self.folder / "state.safetensors", tensors, about)
 
     def earlier(self, progress: Progress, round: int, changing: Collection[str]) -> Progress:
         """Where the experiment stood after an earlier round; RunError if that is not kept."""

@@ -119,7 +119,7 @@ class Coordinator:
                 log(INFO, "feddc: the privacy budget is spent after round %s", progress.round)
                 break
             record = self.step()
-            log(INFO, "feddc: %s", describe(record, settings.rounds))
+            log(INFO, "feddc: %s", round_line(record, settings.rounds))
             yield record
         self.directory.end()
 
@@ -181,7 +181,7 @@ def setup_of(algorithm: Algorithm, settings: Settings, parameters: int) -> dict[
     return {"method": repr(algorithm), **drawn, **asdict(settings.training), "parameters": parameters, **trust}
 
 
-def describe(record: Record, rounds: int) -> str:
+def round_line(record: Record, rounds: int) -> str:
     """A round in one line."""
     score = record.score
     value = "" if record.value is None else f"{score.name} {record.value:.4f}, "
