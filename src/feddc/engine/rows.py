@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..data.inputs import Inputs, each, ready, take, tensors
-from ..types import Correction, Rows
+from ..types import VECTORS, Correction, Rows
 from .cost import FLOPS, ROW_SECONDS, ROWS_SECONDS, step_flops
 from .dense import DenseRows, HalfDenseRows
-from .functional import FunctionalGradient
+from .functional import FunctionalGradient, RowsLoss
 from .gradient import written_out
 from .local import Job, Start, augmentation, plan
 
@@ -33,7 +33,7 @@ class RowTrainer:
 
     def __init__(self, job: Job, device: torch.device) -> None:
         self.job, self.device = job, device
-        self._layers = written_out(job.module, job.federation.task)
+        self._layers = written_out(job.module, job.federation.task) if job.own is None else None
         self._worth = ROWS_SECONDS / (ROW_SECONDS + step_flops(job) / FLOPS)  # rows that cost what a step costs anyway
 
     def groups(self, clients: int) -> list[range]:
@@ -51,15 +51,23 @@ class RowTrainer:
         return [range(*ends) for ends in pairwise(bounds)]
 
     @torch.no_grad()
-    def train(self, clients: Sequence[int], start: Start, correction: Correction) -> Rows:
-        """The clients' trained parameters, in this order; ``correction`` has a row for each, or one for all."""
+    def train(self, clients: Sequence[int], start: Start, correction: Correction) -> tuple[Rows, Rows | None]:
+        """The clients' trained parameters, in this order, and what the correction's dual has become.
+
+        ``correction`` has a row for each, or one for all.
+        """
         training, device = self.job.training, self.device
         steps = _steps(self.job, start.round, clients)
         order = steps.order
-        linear, begin, ahead = (
+        linear, begin, ahead, previous, dual, consensus = (
             None if part is None else part.expand(len(order), -1)[order].to(device)
-            for part in (correction.linear, correction.start, correction.ahead)
+            for part in (getattr(correction, name) for name in VECTORS)
         )
+        own = None
+        if self.job.own is not None:
+            rows = [self.job.federation.label_counts_of(clients[which]) for which in order.tolist()]
+            counts = torch.from_numpy(np.stack(rows)).to(device)
+            own = RowsLoss(self.job.own, counts, start.model.to(device), previous)
         prox, decay, scale = (
             _column(part, len(order))[order].to(device, start.model.dtype)
             for part in (correction.prox, correction.decay, correction.scale)
@@ -82,7 +90,7 @@ class RowTrainer:
             if steps.active[step] != active:  # clients with fewer steps are done: θ and g are the rows of the others
                 active = steps.active[step]
                 theta, g = params[:active], grads[:active]
-                add_gradient = self._gradient(theta, g)
+                add_gradient = self._gradient(theta, g, None if own is None else own.first(active))
                 first, pull = None if linear is None else linear[:active], prox[:active]
                 shrink = _number(1 - lr * decay[:active])  # (k, 1)
             here = theta
@@ -90,7 +98,12 @@ class RowTrainer:
                 here = kept[:active].copy_(theta)
                 g.zero_()
                 add_gradient(x, y, share)
-                theta.addcmul_(g, training.sam / (torch.linalg.vector_norm(g, dim=1, keepdim=True) + 1e-7))
+                if dual is not None and consensus is not None:
+                    g.sub_(dual[:active]).sub_(consensus[:active])
+                climb = training.sam / (torch.linalg.vector_norm(g, dim=1, keepdim=True) + 1e-7)
+                theta.addcmul_(g, climb)
+                if dual is not None and consensus is not None:
+                    dual[:active].addcmul_(g, climb).sub_(consensus[:active])
             if first is None:
                 torch.mul(here, pull, out=g)
             else:
@@ -120,13 +133,16 @@ class RowTrainer:
             params -= ahead
         back = torch.empty_like(order)
         back[order] = torch.arange(len(order))
-        return params.cpu()[back]
+        return params.cpu()[back], None if dual is None else dual.cpu()[back]
 
-    def _gradient(self, params: Rows, grads: Rows) -> DenseRows | HalfDenseRows | FunctionalGradient:
+    def _gradient(
+        self, params: Rows, grads: Rows, own: RowsLoss | None
+    ) -> DenseRows | HalfDenseRows | FunctionalGradient:
         if self._layers is not None:
             half = self.job.training.precision == "bf16"
             return (HalfDenseRows if half else DenseRows)(self._layers, params, grads)
-        return FunctionalGradient(self.job.module, params, grads, self.job.federation.task, self.job.training.precision)
+        about = self.job.federation.task, self.job.training.precision
+        return FunctionalGradient(self.job.module, params, grads, *about, own)
 
 
 class _Steps(NamedTuple):

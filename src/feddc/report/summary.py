@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 STEM = "summary"
 MARKERS = {"mnist": "o", "fashion-mnist": "s", "cifar10": "^", "cifar100": "v", "emnist-l": "D", "synthetic": "P"}
 RULE = f"""The rule. The paper prints one number a cell, of one seed; ours is the mean ± standard deviation over seeds.
-The deviation of a cell is that of its seeds, or the median one of the cells with the same data set and target, if that
-is larger, since a few seeds can happen to be nearly equal. The distance between our mean and the published number is
+The deviation of a cell is that of its seeds, if there are three, or the median one of the cells with the same data set
+and target, if that is larger, since a few seeds can happen to be nearly equal; the median needs three cells with at
+least two seeds. Of rounds it is at least half a round. The distance between our mean and the published number is
 compared with {WIDTHS:g} × deviation × √(1 + 1/seeds): both are chance. Rounds are compared by their ratio, accuracies
 by their difference.
 
@@ -33,7 +34,7 @@ by their difference.
   (accuracy); or reached by neither
 - **chance**: within that, but further apart: seeds alone differ by as much
 - **differs**: further apart than that
-- **one seed**: not shown to differ, but one seed is no evidence
+- **few seeds**: fewer than three, which are no evidence, unless similar cells show that it differs
 - **too short**: fewer rounds were run than it takes to tell; '>N' is what N rounds did not reach
 
 With three seeds the deviation itself is uncertain: about one cell in five of those that agree perfectly would be called

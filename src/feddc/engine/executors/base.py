@@ -27,6 +27,8 @@ class Trained(NamedTuple):
 
     params: Rows
     buffers: Buffers
+    dual: Rows | None = None
+    """What ``Correction.dual`` has become, where there was one."""
 
 
 Parts: TypeAlias = Generator[Trained, None, None]
@@ -70,9 +72,10 @@ def parts(rows: Any, size: int) -> Iterator[Any]:
 
 def in_parts(trained: Trained, start: Start) -> Parts:
     """The rows of clients that are all trained."""
-    size = part_size(start.model.nbytes)
-    for params, floats, ints in zip(*(parts(each, size) for each in (trained.params, *trained.buffers)), strict=True):
-        yield Trained(params, Buffers(floats, ints))
+    params, (floats, ints), dual = trained
+    for rows in parts(range(len(params)), part_size(start.model.nbytes)):
+        some = slice(rows.start, rows.stop)
+        yield Trained(params[some], Buffers(floats[some], ints[some]), None if dual is None else dual[some])
 
 
 def evaluate_block(job: Job, model: FlatModel, block: Block) -> Evaluation:

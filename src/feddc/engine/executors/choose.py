@@ -86,7 +86,7 @@ def check_choice(compute: Compute) -> str:
 
 def _on_cpu(job: Job, rounds: int, cohort: float, workers: int | None) -> Choice:
     # Vectorised has bits of its own: whether it is taken must not depend on the machine.
-    dense = job.one_at_a_time is None and written_out(job.module, job.federation.task) is not None
+    dense = job.one_at_a_time is None and job.own is None and written_out(job.module, job.federation.task) is not None
     if workers is None and cohort >= 2 and dense and step_flops(job) <= SMALL_STEP:
         executor = Vectorised(job, workers=_worth_starting(job, rounds, cohort))
         why = "because a step of this model is so small that clients should share it"

@@ -8,6 +8,7 @@ same bits whatever the number of processes: a cohort is cut into the same groups
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
@@ -15,10 +16,12 @@ from ...data.federation import Block
 from ...data.inputs import cut, each, ready
 from ...errors import ConfigError, WorkerError, check
 from ...models import Buffers, FlatModel
+from ...options import LocalTraining
+from ...types import Rows
 from ..evaluation import Evaluation
-from ..functional import FunctionalGradient
-from ..gradient import gradient_of, written_out
-from ..local import Job, Start
+from ..functional import FunctionalGradient, RowsLoss
+from ..gradient import written_out
+from ..local import Job, Start, client_gradient
 from ..rows import RowTrainer
 from .base import Correct, Parts, Trained, evaluate_block, in_parts, moved, one_thread
 from .workers import Workers
@@ -33,7 +36,7 @@ class Vectorised:
         self.job = moved(job, self.device)
         self.model = FlatModel(self.job.module)
         check(job.one_at_a_time is None, f"{job.one_at_a_time} trains one client at a time")
-        if written_out(job.module, job.federation.task) is None:
+        if job.own is not None or written_out(job.module, job.federation.task) is None:
             check_rows(self.job)
         self.rows = RowTrainer(self.job, self.device)
         self.workers = min(workers, len(self.rows.groups(len(job.federation))))
@@ -50,12 +53,14 @@ class Vectorised:
             yield from self._spread.train(clients, start, correct)
             return
         params = start.model.new_empty(len(clients), start.model.numel())
+        duals: list[Rows] = []
         with one_thread():
             for group in groups:
                 some = [clients[row] for row in group]
-                params[group.start : group.stop] = self.rows.train(some, start, correct(some))
+                params[group.start : group.stop], dual = self.rows.train(some, start, correct(some))
+                duals += [] if dual is None else [dual]
         floats, ints = (each.expand(len(clients), -1) for each in start.buffers)  # check_rows: training leaves them
-        yield from in_parts(Trained(params, Buffers(floats, ints)), start)
+        yield from in_parts(Trained(params, Buffers(floats, ints), torch.cat(duals) if duals else None), start)
 
     def measure(self, start: Start, blocks: Sequence[Block]) -> list[Evaluation]:
         if self._spread is not None:
@@ -70,7 +75,7 @@ class Vectorised:
 
 
 def check_rows(job: Job) -> None:
-    """Refuse a model for which ``torch.func``, on padded rows, does not give the gradient that autograd gives."""
+    """Refuse a model, or a loss, for which ``torch.func`` on padded rows does not give the gradient of autograd."""
     (x, y), task = job.federation.first(3), job.federation.task
     plain = FlatModel(job.module)
     x = ready(x, plain.params.dtype)
@@ -80,15 +85,21 @@ def check_rows(job: Job) -> None:
     with torch.random.fork_rng(devices=[]):
         try:
             both = each(lambda part: torch.stack([part, part]), x)
-            FunctionalGradient(job.module, rows, found, task)(both, torch.stack([y, y]), share)
+            own = None
+            if job.own is not None:
+                counts = torch.from_numpy(job.federation.label_counts_of(0)).to(y.device).repeat(2, 1)
+                own = RowsLoss(job.own, counts, 0.5 * plain.params, 0.7 * rows)
+            FunctionalGradient(job.module, rows, found, task, loss=own)(both, torch.stack([y, y]), share)
         except Exception as error:  # torch.func has many ways to say that it cannot
             reason = str(error).strip().partition("\n")[0]
             raise ConfigError(f"torch.func cannot train the model in rows: {reason}") from error
         before = [each.clone() for each in plain.module.buffers()]
+        begin = Start(1, 0.5 * plain.params, plain.buffers())
+        add_gradient = client_gradient(replace(job, training=LocalTraining()), plain, 0, begin, 0.7 * plain.params)
         plain.train()
         for length, row in zip(lengths, found, strict=True):
             plain.grads.zero_()
-            gradient_of(plain, task)(cut(x, slice(int(length))), y[: int(length)])
+            add_gradient(cut(x, slice(int(length))), y[: int(length)])
             if not torch.allclose(plain.grads, row, rtol=1e-3, atol=1e-5):
                 raise ConfigError("the model cannot be trained in rows: it draws at random or mixes a batch's samples")
     if any(not torch.equal(a, b) for a, b in zip(before, plain.module.buffers(), strict=True)):

@@ -21,7 +21,7 @@ import torch
 from ...data.federation import Block
 from ...data.sharing import filled
 from ...models import Buffers, FlatModel
-from ...types import Correction
+from ...types import COLUMNS, Correction
 from ..evaluation import packed
 from ..local import Job, Start, one_row, train_client
 from ..rows import RowTrainer
@@ -30,9 +30,6 @@ from .shared import Layout, SharedMemory
 
 DATA = "data."
 """What the names of the federation's tensors in shared memory begin with."""
-VECTORS = ("linear", "start", "ahead")
-"""The parts of a correction that have a row in shared memory; ``COLUMNS`` have a number there for every row."""
-COLUMNS = ("prox", "decay", "scale")
 
 
 @dataclass(frozen=True)
@@ -43,8 +40,8 @@ class Task:
     row: int = 0
     clients: tuple[int, ...] = ()
     """One client, or, where they are trained in rows, several."""
-    vectors: tuple[bool, ...] = (False, False, False)
-    """Which of ``VECTORS`` are in shared memory."""
+    vectors: tuple[str, ...] = ()
+    """Which of ``VECTORS`` have rows in shared memory, as all ``COLUMNS`` do."""
     block: Block | None = None
 
 
@@ -76,17 +73,17 @@ class Worker:
             self.model.load(start.model, start.buffers)
             return packed(evaluate_block(self.job, self.model, Block(*task.block)))
         rows = slice(task.row, task.row + len(task.clients))
-        linear, begin, ahead = (
-            memory[name][rows] if there else None for name, there in zip(VECTORS, task.vectors, strict=True)
-        )
-        prox, decay, scale = (memory[name][rows] for name in COLUMNS)
-        correction = Correction(linear, prox, decay, scale, begin, ahead)
+        correction = Correction(**{name: memory[name][rows] for name in (*COLUMNS, *task.vectors)})
         if self.rows is not None:
-            memory["params"][rows] = self.rows.train(task.clients, start, correction)
+            memory["params"][rows], duals = self.rows.train(task.clients, start, correction)
+            if duals is not None:
+                memory["dual"][rows] = duals
             memory["row_floats"][rows], memory["row_ints"][rows] = start.buffers  # training in rows leaves them
             return None
         (client,) = task.clients
-        train_client(self.job, self.model, client, start, one_row(correction))
+        dual = train_client(self.job, self.model, client, start, one_row(correction))
+        if dual is not None:
+            memory["dual"][task.row] = dual
         memory["params"][task.row] = self.model.params
         memory["row_floats"][task.row], memory["row_ints"][task.row] = self.model.buffers()
         return None

@@ -24,13 +24,14 @@ from ...data.federation import Block
 from ...data.sharing import bare, named_tensors
 from ...errors import WorkerError
 from ...models import Buffers, FlatModel
+from ...types import COLUMNS, VECTORS
 from ..evaluation import Evaluation, unpacked
 from ..local import Job, Start
 from ..rows import RowTrainer
 from .base import Correct, Parts, Trained, chunk_size, in_parts, part_size, parts
 from .pool import Pool
 from .shared import Layout, SharedMemory
-from .worker import COLUMNS, DATA, VECTORS, Setup, Task
+from .worker import DATA, Setup, Task
 
 
 class Workers:
@@ -60,19 +61,22 @@ class Workers:
                 parts = correct(some)._asdict()
                 for name in COLUMNS:
                     memory[name][place] = parts[name]
-                for name in VECTORS:
-                    if parts[name] is not None:
-                        memory[name][place] = parts[name]
-                yield Task(start.round, group.start, some, tuple(parts[name] is not None for name in VECTORS))
+                vectors = tuple(name for name in VECTORS if parts[name] is not None)
+                for name in vectors:
+                    memory[name][place] = parts[name]
+                yield Task(start.round, group.start, some, vectors)
 
-        rows = Trained(memory["params"][:k], Buffers(memory["row_floats"][:k], memory["row_ints"][:k]))
+        rows = Trained(
+            memory["params"][:k], Buffers(memory["row_floats"][:k], memory["row_ints"][:k]), memory["dual"][:k]
+        )
         missing = set(range(k))
         waiting = deque(zip(parts(range(k), part_size(start.model.nbytes)), in_parts(rows, start), strict=True))
         with closing(self._run(tasks())) as results:
             for task, _ in results:
                 missing.difference_update(range(task.row, task.row + len(task.clients)))
                 while waiting and missing.isdisjoint(waiting[0][0]):
-                    yield waiting.popleft()[1]
+                    part = waiting.popleft()[1]
+                    yield part if "dual" in task.vectors else part._replace(dual=None)
 
     def _samples(self, client: int) -> int:
         return len(self.job.federation.clients[client])
