@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 import torch
@@ -256,3 +257,14 @@ def test_fedntd_ignores_the_true_class_and_rests_where_the_others_agree() -> Non
 
 def torch_losses(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     return nn.functional.cross_entropy(output, target, reduction="none")
+
+
+@pytest.mark.parametrize(("form", "steps", "fixed"), [("feddc", [3, 3, 3], 3), ("original", [1, 2, 6], None)])
+def test_scaffold_as_the_feddc_paper_ran_it_gives_every_client_the_same_number_of_steps(
+    form: Any, steps: list[int], fixed: int | None
+) -> None:
+    training = feddc.LocalTraining(epochs=1, batch_size=4)
+    method = feddc.Scaffold(form=form)
+    simulation = feddc.Simulation(method, nn.Linear(6, 3), make_federation([4, 8, 24]), rounds=1, training=training)
+    assert simulation.steps.flatten().tolist() == steps
+    assert simulation.job.fixed_steps == fixed
