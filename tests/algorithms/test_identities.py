@@ -12,6 +12,7 @@ from torch import nn
 import feddc
 from feddc.algorithms.base import evaluated
 from feddc.algorithms.server import ExP
+from feddc.types import LossBatch, Seen
 from tests.algorithms.play import cohort, local_result, means_of
 from tests.conftest import FAST, make_federation
 
@@ -158,6 +159,10 @@ EQUALS: list[tuple[object, object]] = [
     (feddc.FedLESAM(rho=0, base="scaffold"), feddc.Scaffold(lr="current")),
     (feddc.FedLESAM(rho=0, base="feddyn", alpha=0.2), feddc.FedDyn(alpha=0.2, weighted=False)),
     (feddc.FedNTD(beta=0), feddc.FedAvg()),
+    (feddc.FedNTD(beta=0, convex=True), feddc.FedAvg()),
+    (feddc.MOON(mu=0), feddc.FedAvg()),
+    (feddc.FedDecorr(beta=0), feddc.FedAvg()),
+    (feddc.FedSMOO(rho=0, alpha=0.2), feddc.FedDyn(alpha=0.2, weighted=False)),
     (feddc.FedSAM(rho=0), feddc.FedAvg(weighted=False)),
     (feddc.MoFedSAM(rho=0, alpha=0.3), feddc.FedCM(alpha=0.3)),
     (feddc.FedSpeed(rho=0, alpha=0.2), feddc.FedDyn(alpha=0.2, weighted=False)),
@@ -235,7 +240,7 @@ def test_fedexp_sees_the_disagreement_of_clients_whatever_the_method_adds() -> N
 def test_fedlc_leaves_out_the_classes_that_a_client_does_not_have() -> None:
     output = torch.zeros(2, 3, requires_grad=True)
     method = feddc.FedLC(tau=0.5)
-    loss = method.local_loss(torch_losses, output, torch.tensor([0, 1]), torch.tensor([16, 1, 0]), None)
+    loss = method.local_loss(loss_batch(output, [0, 1], counts=torch.tensor([16, 1, 0])))
     shifted = torch.tensor([-0.25, -0.5])
     torch.testing.assert_close(loss, torch.logsumexp(shifted, 0) - shifted)
     loss.sum().backward()
@@ -246,13 +251,68 @@ def test_fedlc_leaves_out_the_classes_that_a_client_does_not_have() -> None:
 def test_fedntd_ignores_the_true_class_and_rests_where_the_others_agree() -> None:
     output = torch.tensor([[1.0, 2.0, 3.0]], requires_grad=True)
     reference = torch.tensor([[9.0, 2.5, 3.5]])  # the same but for the true class and a constant
-    method, none = feddc.FedNTD(beta=2.0, tau=1.5), torch.ones(3)
-    same = method.local_loss(torch_losses, output, torch.tensor([0]), none, reference)
+    method = feddc.FedNTD(beta=2.0, tau=1.5)
+    same = method.local_loss(loss_batch(output, [0], received=Seen(reference)))
     torch.testing.assert_close(same, torch_losses(output, torch.tensor([0])))
-    other = method.local_loss(torch_losses, output, torch.tensor([0]), none, torch.tensor([[0.0, 0.0, 3.0]]))
+    other = method.local_loss(loss_batch(output, [0], received=Seen(torch.tensor([[0.0, 0.0, 3.0]]))))
     p, q = (torch.softmax(each / 1.5, 0) for each in (torch.tensor([0.0, 3.0]), torch.tensor([2.0, 3.0])))
     expected = 2.0 * 1.5**2 * (p * (p / q).log()).sum()
     torch.testing.assert_close(other - same, expected.unsqueeze(0))
+
+
+def test_moon_draws_features_to_the_received_model_and_away_from_the_last_one() -> None:
+    features = torch.tensor([[1.0, 1.0]], requires_grad=True)
+    received, previous = Seen(None, torch.tensor([[2.0, 0.0]])), Seen(None, torch.tensor([[0.0, 3.0]]))
+    method, output = feddc.MOON(mu=2.0, tau=0.5), torch.zeros(1, 3)
+    loss = method.local_loss(loss_batch(output, [0], features, received=received, previous=previous))
+    torch.testing.assert_close(loss, torch.tensor([3.0, 2.0]).log().matmul(torch.tensor([[1.0], [2.0]])))
+    loss.sum().backward()
+    assert features.grad is not None
+    assert features.grad[0, 0] < 0 < features.grad[0, 1]
+
+
+def test_moon_is_fedavg_where_there_are_no_hidden_features(federation: feddc.Federation) -> None:
+    model = nn.Linear(6, 3)
+    torch.testing.assert_close(final(feddc.MOON(), federation, model), final(feddc.FedAvg(), federation, model))
+
+
+def test_feddecorr_minds_features_that_vary_together_and_only_those() -> None:
+    together, apart = torch.tensor([[1.0, 1.0], [-1.0, -1.0], [1.0, 1.0], [-1.0, -1.0]]), torch.ones(4, 2)
+    apart[1:3, 0], apart[2:, 1] = -1, -1
+    plain = torch_losses(torch.zeros(4, 3), torch.zeros(4, dtype=torch.long))
+    values = [
+        feddc.FedDecorr(beta=1.0).local_loss(loss_batch(torch.zeros(4, 3), [0] * 4, f)) for f in (together, apart)
+    ]
+    torch.testing.assert_close(values[0] - plain, torch.full((4,), (4 - 1) ** 2 / 4))  # (B−1)²/B · correlation²
+    torch.testing.assert_close(values[1], plain)
+    one = feddc.FedDecorr(beta=1.0).local_loss(loss_batch(torch.zeros(1, 3), [0], together[:1]))
+    torch.testing.assert_close(one, plain[:1])
+
+
+def test_feddecorr_does_not_count_samples_that_fill_up_a_batch() -> None:
+    features = torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
+    short = feddc.FedDecorr().local_loss(loss_batch(torch.zeros(4, 2), [0] * 4, features[:4]))
+    real = torch.tensor([1.0, 1.0, 1.0, 1.0, 0.0])
+    filled = feddc.FedDecorr().local_loss(loss_batch(torch.zeros(5, 2), [0] * 5, features, real=real))
+    torch.testing.assert_close(filled[:4], short)
+
+
+def test_fedsmoo_s_dual_is_where_its_step_climbed(model: nn.Module) -> None:
+    """One step from the start: μ_i = ρ ∇L/‖∇L‖, and s, their direction, has the same length."""
+    training = dataclasses.replace(FULL_BATCH, epochs=1)
+    simulation = feddc.Simulation(
+        feddc.FedSMOO(rho=0.3), model, make_federation([20, 30]), rounds=1, participation=1, training=training
+    )
+    list(simulation.run())
+    dual, server = simulation.store.gather([0, 1]).dual, simulation.server
+    torch.testing.assert_close(torch.linalg.vector_norm(dual, dim=1), torch.tensor([0.3, 0.3]))
+    mean = dual.mean(dim=0)
+    torch.testing.assert_close(server.consensus, 0.3 * mean / torch.linalg.vector_norm(mean))
+
+
+def loss_batch(output: torch.Tensor, target: list[int], features: Any = None, **others: Any) -> LossBatch:
+    others = {"counts": torch.ones(output.shape[1]), "real": torch.ones(len(output))} | others
+    return LossBatch(losses=torch_losses, target=torch.tensor(target), own=Seen(output, features), **others)
 
 
 def torch_losses(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:

@@ -134,7 +134,7 @@ class Deployment:
             cwd=self.folder,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
         )
         try:
             return json.loads(done.stdout)
@@ -162,7 +162,7 @@ class Deployment:
     def logs_of(self, run: str) -> str:
         """What the ServerApp of a run said."""
         done = subprocess.run(
-            ["flwr", "log", run, "dep", "--show"], env=self.env, capture_output=True, text=True, timeout=60
+            ["flwr", "log", run, "dep", "--show"], env=self.env, capture_output=True, text=True, timeout=300
         )
         return done.stdout + done.stderr
 

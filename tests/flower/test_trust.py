@@ -243,6 +243,29 @@ def test_nothing_that_a_server_asks_for_weakens_what_a_site_demands(asked: dict[
     assert not torch.equal(*sent) or guard.lattice is not None or guard.clip < 1e-30
 
 
+def test_a_site_that_demands_masks_sends_no_bare_update() -> None:
+    none = Buffers(torch.zeros(0), torch.zeros(0, dtype=torch.int64))
+    with pytest.raises(ConfigError, match="under masks only"):
+        site_guard({}, {"secure-least": 3}, none)
+    assert site_guard({"guard.bits": 16, "guard.range": 2.0}, {"secure-least": 3}, none).lattice is not None
+
+
+def test_a_site_refuses_sums_of_fewer_than_it_demands(tmp_path: Path) -> None:
+    """Client 0 takes part in sums of at least 4; a threshold of 3 among 5 is not enough for it."""
+
+    class Sites(FakeGrid):
+        def _run(self, client: int, message: Message) -> Message:
+            from flwr.app import Context, RecordDict
+
+            node = {"partition-id": client, "state-dir": str(self.folder)} | ({} if client else {"secure-least": 4})
+            return self.app(message, Context(1, message.metadata.dst_node_id, node, RecordDict(), {}))
+
+    run = coordinator(feddc.FedAvg(), tmp_path, secure="masked", rounds=1, **ALL)
+    run.members.grid.__class__ = Sites
+    [record] = run.run()
+    assert record.participants == (1, 2, 3, 4)
+
+
 @pytest.mark.parametrize(
     ("changes", "why"),
     [

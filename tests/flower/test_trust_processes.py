@@ -84,3 +84,22 @@ def test_a_poisoned_site_is_held_and_another_clips_its_own(deployment: Deploymen
     lengths = [sent["arrays"]["delta"] for sent in sent_by(deployment, 2)]
     assert max(lengths) == pytest.approx(1.5, rel=1e-3)
     assert max(sent["arrays"]["delta"] for sent in sent_by(deployment, 0)) > 1.6
+
+
+def test_rounds_are_taken_back_from_server_and_sites(deployment: Deployment) -> None:
+    """A run with rollback=2 goes back to round 1 at the server and at every site, and comes to the same again."""
+    app, watch = deployment.folder / "hospitals", f"watch='{deployment.folder}'"
+    for client in range(3):
+        deployment.supernode(client, config=watch)
+    settings = "experiment='back' rounds=3 method='feddc:alpha=0.1'"
+    deployment.stream(app, settings)
+    first = deployment.records("back")
+    deployment.stream(app, f"{settings} rollback=2")
+    again = deployment.records("back")
+    assert [record["round"] for record in again] == [1, 2, 3]
+    assert [record["metrics"] for record in again] == [record["metrics"] for record in first]
+    rounds = [sent["config"]["round"] for sent in sent_by(deployment, 0)]
+    assert rounds == ["1", "2", "3", "2", "3"]
+    assert all(sent["config"]["lost"] == "False" for sent in sent_by(deployment, 0))
+    undone = next(deployment.home.rglob("undone-1.jsonl")).read_text().splitlines()
+    assert [json.loads(line)["round"] for line in undone] == [2, 3]

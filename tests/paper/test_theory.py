@@ -82,3 +82,13 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     file.write_text("{}")
     assert feddc("theory", str(file)) == 2
     assert "is not a file of `feddc theory`" in capsys.readouterr().err
+
+
+KEPT = sorted((Path(__file__).parents[2] / "docs" / "results" / "theory").glob("*.json"))
+
+
+@pytest.mark.parametrize("file", KEPT, ids=lambda file: file.stem)
+def test_the_page_prints_what_was_kept(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert feddc("theory", str(file)) == 0
+    page = (Path(__file__).parents[2] / "docs" / "theory.md").read_text(encoding="utf-8")
+    assert capsys.readouterr().out in page

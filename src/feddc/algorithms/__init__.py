@@ -14,6 +14,7 @@ from .fedacg import FedACG
 from .fedavg import FedAvg
 from .fedcm import FedCM
 from .feddc import FedDC
+from .feddecorr import FedDecorr
 from .feddyn import FedDyn
 from .fedinit import FedInit
 from .fedlc import FedLC
@@ -21,6 +22,8 @@ from .fedlesam import FedLESAM
 from .fednova import FedNova
 from .fedntd import FedNTD
 from .fedprox import FedProx
+from .fedsmoo import FedSMOO
+from .moon import MOON
 from .scaffold import Scaffold
 from .server import SGD, Adagrad, Adam, ExP, ServerOptimizer, Yogi
 
@@ -38,10 +41,13 @@ METHODS: specs.Registry = {
     "fedlesam": FedLESAM,
     "fedlc": FedLC,
     "fedntd": FedNTD,
+    "moon": MOON,
+    "feddecorr": FedDecorr,
     "fedsam": FedSAM,
     "mofedsam": MoFedSAM,
     "fedspeed": FedSpeed,
     "fedgamma": FedGamma,
+    "fedsmoo": FedSMOO,
     "fedexp": FedExP,
     "fedadam": FedAdam,
     "fedyogi": FedYogi,

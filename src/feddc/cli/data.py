@@ -1,4 +1,4 @@
-"""feddc data: which data sets there are, fetch one, verify one, and where they lie."""
+"""feddc data: which data sets there are, fetch one, verify one, and where they are stored."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Show(NamedTuple):
-    """What is shown while runs go on, and where else it is written."""
+    """What is shown while runs are under way, and where else it is written."""
 
     quiet: bool = False
     as_json: bool = False
@@ -121,7 +121,7 @@ def gather(given: Mapping[str, Any], config: Path | None, *, also: tuple[str, ..
 
 
 def configurations(values: Mapping[str, Any], methods: list[str]) -> list[Config]:
-    """One configuration per method; a shorthand such as --alpha must be of use to one of them."""
+    """One configuration per method; a shorthand such as --alpha must apply to one of them."""
     from ..algorithms import METHODS
     from ..specs import Spec, lookup
 

@@ -129,7 +129,7 @@ def csv(
 
 
 def _parts(root: Path) -> dict[str, dict[str, list[Path]]]:
-    """Client → class → files; classes that lie directly in ``root`` belong to one part, '', to be split."""
+    """Client → class → files; classes that are directly in ``root`` belong to one part, '', to be split."""
     folders = _folders(root)
     if not folders:
         raise DataError(f"{root} has no folders: it needs one for every client, or one for every class")

@@ -33,7 +33,8 @@ from .executors import InProcess, Vectorised, choose
 from .executors.choose import find_device
 from .guarding import draws_of, guard_of, keyed, poisoned
 from .judging import Judged, check_judges, judge, personal_scores
-from .local import Job, Start, given_steps, own_loss, sharpened, steps_column
+from .local import Job, Start, given_steps, sharpened, steps_column
+from .losses import own_loss
 from .membership import Arrivals
 from .optimizers import check_optimizer
 from .precision import check_precision
@@ -170,7 +171,7 @@ class Simulation:
         self.given = None if steps is None else given_steps(steps, rounds, len(federation))
         work = fixed if self.given is None else self.given
         self.job = Job(
-            model, poisoned(federation, self.guard), self.training, self.options.seed, work, *own_loss(algorithm)
+            model, poisoned(federation, self.guard), self.training, self.options.seed, work, own_loss(algorithm)
         )
         self.executor, self.executor_reason = choose(self.job, rounds, self.cohorts.mean_size, self.options)
         check_precision(self.training.precision, initial.params.dtype, find_device(self.options.device))

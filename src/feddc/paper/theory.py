@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from ..engine import Simulation
 from ..errors import ConfigError, RunError, check
 from ..storage.atomic import write_whole
+from ..study.runinfo import commit
 from ..types import Vector
 
 POWER_STEPS = 30
@@ -146,8 +147,8 @@ def _flat(parts: Sequence[Tensor]) -> Vector:
 
 
 def save(path: Path, about: str, alpha: float, found: Sequence[Estimate]) -> None:
-    """Keep estimates in a file that ``load`` reads."""
-    content = {"about": about, "alpha": alpha, "estimates": [asdict(each) for each in found]}
+    """Keep estimates, and the commit that made them, in a file that ``load`` reads."""
+    content = {"about": about, "alpha": alpha, "commit": commit(), "estimates": [asdict(each) for each in found]}
     write_whole(path, json.dumps(content, indent=1) + "\n")
 
 

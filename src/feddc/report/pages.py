@@ -12,10 +12,14 @@ from ..paper.published import MISPRINTS
 from ..specs import Spec
 from ..storage.atomic import write_whole
 from .columns import of_paper
+from .dots import save_dots
 from .figures import save_picture
 from .lines import Line, Setting, arrange, describe
 from .runs import Run
 from .tables import Table, all_tables, overview
+
+CROWD = 12
+"""More lines than this cannot be told apart in one picture."""
 
 
 def page(folder: Path, stem: str, runs: Sequence[Run], command: str, section: str = "") -> Path:
@@ -85,11 +89,15 @@ def misprints(settings: Sequence[Setting]) -> list[str]:
 
 
 def pictures(folder: Path, stem: str, settings: Sequence[Setting]) -> list[tuple[str, str]]:
-    """A convergence picture for each setting of which something was run: its title and file name."""
+    """A picture for each setting of which something was run: its title and file name.
+
+    Convergence curves, or, where they would be too many to be told apart, a row of dots for each method.
+    """
     made = []
     for setting in settings:
         title = describe(setting.config)
-        file = f"{stem}-{re.sub(r'[^A-Za-z0-9.=]+', '-', title).strip('-')}.png"
-        if save_picture(setting, folder / file):
+        name = f"{stem}-{re.sub(r'[^A-Za-z0-9.=]+', '-', title).strip('-')}"
+        draw, file = (save_dots, f"{name}-dots.png") if len(setting.lines) > CROWD else (save_picture, f"{name}.png")
+        if draw(setting, folder / file):
             made.append((title, file))
     return made

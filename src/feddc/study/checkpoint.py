@@ -1,10 +1,10 @@
-"""Checkpoints: the state of a run on disk, from which it goes on bit for bit.
+"""Checkpoints: the state of a run on disk, from which it continues bit for bit.
 
     checkpoint/manifest-00000120.json      round, checksums of everything it stands on, versions
     checkpoint/server-00000120.safetensors the server's state and the buffers
     checkpoint/clients-00000120-0.safetensors  the rows of clients that changed since the checkpoint before
 
-A manifest is written last and stands on the files that it lists: the rows of the clients lie in several of them, of
+A manifest is written last and stands on the files that it lists: the rows of the clients are in several of them, of
 which the later one counts. A file most of whose rows have been replaced is written anew with the next checkpoint, so
 that the disk holds at most about twice the rows that there are. The last two manifests are kept, with all files that
 they stand on: if one is damaged, the other counts. More are kept where rounds may be taken back (``--keep``). There is

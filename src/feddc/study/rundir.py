@@ -45,7 +45,7 @@ RECORD_FIELDS = {"accuracy", "loss", *(field.name for field in dataclasses.field
 
 
 class RunDir:
-    """Writes a run as it goes, under a lock. Refuses a directory that holds anything, unless it is told to go on."""
+    """Writes a run as it goes, under a lock. Refuses a directory that holds anything, unless it is told to continue."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class RunDir:
     def add(self, record: Record) -> None:
         """Append one round."""
         line = (json.dumps(dataclasses.asdict(record)) + "\n").encode()
-        if self._records.write(line) < len(line):  # half a line: the next attempt to go on cuts it off
+        if self._records.write(line) < len(line):  # half a line: the next attempt to continue cuts it off
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path / "records.jsonl"))
         self._digest.update(line)
         self._length += len(line)

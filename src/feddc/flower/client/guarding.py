@@ -20,7 +20,7 @@ from ...models import Buffers
 from ...trust.privacy import clipped, noise_like
 from ...trust.secure import Lattice
 from ...types import Rows
-from .demands import CLIP, NOISE
+from .demands import CLIP, MASKED, NOISE
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,8 @@ def site_guard(config: Mapping[str, Any], node: Mapping[str, Any], buffers: Buff
     noise = max(wanted, own * (clip or 0.0))
     check(("bits" in asked) == ("range" in asked), "the server asks for rounding without saying how")
     lattice = Lattice(float(asked["range"]), asked["bits"]) if "bits" in asked else None
+    hidden = MASKED not in node or lattice is not None
+    check(hidden, f"updates of this site leave under masks only ({MASKED}), and the server asks for a bare one")
     guarded = clip is not None or lattice is not None
     bare = buffers.floats.numel() == 0
     check(

@@ -20,7 +20,8 @@ from ...engine.compress import Compression
 from ...engine.evaluation import output_of
 from ...engine.executors import InProcess
 from ...engine.executors.choose import find_device
-from ...engine.local import Job, Start, one_row, own_loss, steps_column, train_client
+from ...engine.local import Job, Start, one_row, steps_column, train_client
+from ...engine.losses import own_loss
 from ...engine.membership import reweighed
 from ...engine.precision import check_precision
 from ...engine.rounds import diverged
@@ -45,6 +46,7 @@ from ..states import (
     templates,
     unpacked,
 )
+from .demands import MASKED
 from .guarding import site_guard
 from .memory import MOST_STATES, ClientMemory
 from .settling import FILTER, filter_from, settle, wait
@@ -160,7 +162,7 @@ class TrainingClient:
         """This client's part in secure aggregation, which needs cryptography only where it is used."""
         from .masking import Masking
 
-        least = int(self.node.get("secure-least", 2))
+        least = int(self.node.get(MASKED, 2))
         self._masking = self._masking or Masking(self.number, self.model.params.numel(), least)
         return self._masking
 
@@ -190,20 +192,22 @@ class TrainingClient:
         """The engine's local training, as in a simulation; the buffers after it."""
         training, nominal, round = self._training(config), int(config["steps"]), int(config["round"])
         fixed = nominal if algorithm.fixed_steps else None
-        job = Job(self.model.module, federation, training, int(config["seed"]), fixed, *own_loss(algorithm))
+        job = Job(self.model.module, federation, training, int(config["seed"]), fixed, own_loss(algorithm))
         correction = one_row(algorithm.correct(sent, rows, weight))
         start = Start(round, sent.model, buffers)
         if self._elsewhere is None:
-            train_client(job, self.model, self.number, start, correction)
+            moved = train_client(job, self.model, self.number, start, correction)
             params, trained = self.model.params, self.model.buffers()
+            dual = None if moved is None else moved.unsqueeze(0)
         else:
             [part] = InProcess(job, self._elsewhere).train([self.number], start, lambda _: correction)
-            params, trained = part.params[0], Buffers(*(field[0] for field in part.buffers))
+            params, trained, dual = part.params[0], Buffers(*(field[0] for field in part.buffers)), part.dual
         delta = (params - sent.model).unsqueeze(0)
         if not torch.isfinite(delta).all():
             raise diverged(algorithm, round, self.number)
         steps = steps_column(np.array([len(self.samples.y)]), training, self.model.module, fixed)
-        return LocalResult(delta=delta, steps=steps, **vars(training.schedule(round, nominal))), trained
+        schedule = vars(training.schedule(round, nominal))
+        return LocalResult(delta=delta, dual=dual, steps=steps, **schedule), trained
 
     def _training(self, config: Mapping[str, Any]) -> LocalTraining:
         """How the server asks to train; in which precision this site's hardware computes is for the site to say."""

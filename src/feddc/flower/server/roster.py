@@ -57,7 +57,7 @@ class Roster:
         if progress.round:
             self.members.gather(sorted(progress.samples), 1, min(SETTLE_SECONDS, self.settings.wait))
             return
-        self.members.gather(range(clients), clients)  # everyone is needed once; later rounds go on without some
+        self.members.gather(range(clients), clients)  # everyone is needed once; later rounds continue without some
         first = {client: self.introduced[client] for client in range(clients)}
         progress.agreed = agree((each.moments for each in first.values()), (each.names for each in first.values()))
         progress.samples = {client: each.samples for client, each in first.items()}
@@ -164,7 +164,7 @@ class Roster:
         busy = {client: self.questions.busy(client, self.members.nodes[client]) for client in here}
         for client in drawn:
             if client not in here:
-                log(WARNING, "feddc: round %s goes on without client %s, which is not connected", round, client)
+                log(WARNING, "feddc: round %s continues without client %s, which is not connected", round, client)
             elif busy[client] is not None:
                 log(WARNING, "feddc: client %s is still at work on round %s", client, busy[client])
         return [client for client in here if busy[client] is None]
