@@ -31,7 +31,10 @@ DATA: specs.Registry = {
     "csv": csv,
 }
 
-__all__ = ["DATA", "SPLITS", "Federation", "Request", "from_csv", "from_image_folder", "load"]
+NATURAL = ("heart-disease", "mnist-writers", "shakespeare")
+"""Data sets that come with their clients: what a configuration says of their number means nothing."""
+
+__all__ = ["DATA", "NATURAL", "SPLITS", "Federation", "Request", "from_csv", "from_image_folder", "load"]
 
 
 def load(

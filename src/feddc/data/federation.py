@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -84,7 +84,7 @@ class Federation:
         y: Any,
         *,
         sizes: Sequence[int] | None = None,
-        clients: Sequence[Any] | int | None = None,
+        clients: Sequence[Any] | Mapping[int, Any] | int | None = None,
         split: str = "iid",
         test: tuple[Any, Any] | None = None,
         classes: int | None = None,
@@ -97,8 +97,9 @@ class Federation:
     ) -> Federation:
         """A federation from arrays or tensors.
 
-        Say who holds what in one of three ways: ``sizes`` (consecutive runs of samples), ``clients=[index arrays]``,
-        or a number of ``clients`` and a ``split`` such as ``"dirichlet:0.3"``. ``y`` holds class numbers from 0, or
+        Say who holds what in one of three ways: ``sizes`` (consecutive runs of samples), ``clients=[index arrays]`` (or
+        a dict of them by client number, as flwr-datasets' partitioners have it), or a number of ``clients`` and a
+        ``split`` such as ``"dirichlet:0.3"``. ``y`` holds class numbers from 0, or
         what ``task`` takes. The numbers in ``x`` are taken as they are: scale images to about 0..1 yourself.
         ``augment`` changes a batch of training samples at random, with the generator that it is given. ``holdout`` and
         ``validation`` as in ``hold_out``; or ``holdout`` is a list of index arrays, one for each client.
@@ -118,7 +119,8 @@ class Federation:
                 labels = strata(train[1].numpy(), split)
                 indices = split_indices(split, labels, int(clients), np.random.default_rng([seed, 0xDA7A]))
             else:
-                indices = [index_array(i, given) for i, given in enumerate(clients or [])]
+                given = [clients[i] for i in sorted(clients)] if isinstance(clients, Mapping) else clients
+                indices = [index_array(i, rows) for i, rows in enumerate(() if given is None else given)]
             check_indices(indices, samples)
             rows = Clients(np.concatenate(indices), np.array([len(found) for found in indices]))
         if held_out:

@@ -21,7 +21,6 @@ MAJORITY = (0.516, 0.538, 0.629, 0.938, 0.778)
 
 ABOUT = """## How to read it
 
-
 FLamby is owkin/FLamby, `fed_heart_disease`; its figures are means over seeds 42 to 46. Settings are FLamby's: a
 linear model with 13 inputs, batches of 4, 15 rounds of 100 updates in every hospital, SGD, no decay, all hospitals in
 every round.

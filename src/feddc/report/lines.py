@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..algorithms import METHODS, display_name
+from ..data import NATURAL
 from ..specs import Spec
 from ..study.config import FIELDS, ROLES, Config
 from .measure import Measure
@@ -156,6 +157,8 @@ def in_words(config: Config, name: str) -> str:
         return "" if config.cohort_size else f"{100 * (config.participation or 1):g} % a round"
     if name == "cohort_size":
         return f"cohorts of {config.cohort_size}" if config.cohort_size else ""
+    if name == "clients" and Spec.parse(config.data).name in NATURAL:
+        return ""
     value = getattr(config, name)
     return {"split": value or "natural split", "clients": f"{value} clients"}.get(name, str(value))
 
