@@ -126,8 +126,7 @@ def _picture(search: Search, ranges: list[Range], path: Path) -> Path:
         if each.log:
             axes.set_xscale("log")
             axes.set_xlim(each.low / 1.3, each.high * 1.3)  # all that was searched, so that its powers of ten are named
-            if each.high >= 10 * each.low:
-                axes.xaxis.set_minor_formatter(NullFormatter())
+            axes.xaxis.set_minor_formatter(NullFormatter())
     figure.suptitle("each point a setting; ★ the best, × stopped early", fontsize=8)
     figure.savefig(path, dpi=150)
     return path
