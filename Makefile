@@ -31,7 +31,7 @@ torture: $(VENV)/dev
 	$(BIN)/python -m tests.torture --runs 72 --kills 6 --inputs 5000 --damaged 1000 --cost
 
 mutants: $(VENV)/dev
-	$(BIN)/python -m tests.mutants
+	$(BIN)/python -m tests.mutants --jobs 2
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .

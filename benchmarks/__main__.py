@@ -19,17 +19,20 @@ from feddc.engine.executors import usable_cores
 from . import __doc__ as usage
 from .floor import Machine
 from .measure import FLOOR, PLAIN, Row, Spread, as_json, label, large_state, many_clients, measure, start_up
+from .scaling import draw, rows as rows_of_scaling, scaling
 from .workloads import WORKLOADS
 
-MANY, LARGE, START = "many", "large", "start"
+MANY, LARGE, START, SCALING = "many", "large", "start", "scaling"
+PICTURE = Path("docs/images/scaling.png")
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser("benchmarks", description=usage, formatter_class=argparse.RawTextHelpFormatter)
-    names = [*WORKLOADS, MANY, LARGE, START]
+    names = [*WORKLOADS, MANY, LARGE, START, SCALING]
     parser.add_argument("workload", nargs="*", help=f"some of {', '.join(names)}; all if none is given")
     parser.add_argument("--repeats", type=int, default=5, help="measurements of each, for the median (default 5)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where to write the numbers")
+    parser.add_argument("--picture", type=Path, metavar="FILE", default=PICTURE, help=f"of scaling (default {PICTURE})")
     parser.add_argument("--smoke", action="store_true", help="tiny sizes, to see that it runs")
     options = parser.parse_args(arguments)
     unknown = set(options.workload) - set(names)
@@ -69,6 +72,10 @@ def main(arguments: list[str] | None = None) -> None:
             spread = start_up("workers", options.repeats)
             results["start"] = asdict(spread)
             console.print(f"feddc run, one round with workers, from start to end: {_seconds(spread)}")
+        if SCALING in chosen:
+            results["scaling"] = scaling(options.smoke, status.update)
+            console.print("\n".join(rows_of_scaling(results["scaling"])), markup=False, soft_wrap=True)
+            draw(results["scaling"], options.picture)
     machine.close()
     results["load"].append(_load())
     console.print("load average at the start and at the end: {:.1f}, {:.1f}".format(*results["load"]))

@@ -30,7 +30,7 @@ from .large import Peak
 from .peers import peer_workload
 from .workloads import WORKLOADS, Workload
 
-PLAIN, FLOOR, PEER = "plain loop", "floor", "fedjax, jit"
+PLAIN, BARE, FLOOR, PEER = "plain loop", "bare loop", "floor", "fedjax, jit"
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,10 @@ def measure(name: str, repeats: int, smoke: bool, machine: Machine, say: Callabl
     peak = Peak()
     memory: dict[str, float] = {}
     threads = sorted({1, torch.get_num_threads()})
-    plain_steps: dict[int, list[float]] = {each: [] for each in threads}
+    loops = {
+        (kind, each): f"{kind}, {each} thread{'s' if each > 1 else ''}" for kind in (PLAIN, BARE) for each in threads
+    }
+    loop_steps: dict[str, list[float]] = {who: [] for who in loops.values()}
     floor_steps: dict[str, list[float]] = {label(FLOOR, kind): [] for kind in kinds}
     peer_steps: list[float] = []
     rounds: dict[str, list[tuple[float, float, float]]] = {who: [] for who in ours}
@@ -135,19 +138,16 @@ def measure(name: str, repeats: int, smoke: bool, machine: Machine, say: Callabl
             floor_steps[label(FLOOR, kind)].append(flops / speed)
         if peers is not None:
             peer_steps.append(peers())
-        for each in threads:
-            clients = 1 if turn == 0 or smoke else min(2, workload.cohort)
-            plain_steps[each].append(plain.seconds_per_step(workload, clients, each))
+        clients = 1 if turn == 0 or smoke else min(2, workload.cohort)
+        for (loop, each), who in loops.items():
+            loop_steps[who].append(plain.seconds_per_step(workload, clients, each, loop == BARE))
         for who, contestant in ours.items():
             peak.reset()
             rounds[who].append(contestant.round())
             memory[who] = max(memory.get(who, 0.0), peak.parent + peak.workers)
     for contestant in ours.values():
         contestant.watch.close()
-    rows = [
-        Row(name, f"{PLAIN}, {each} thread{'s' if each > 1 else ''}", Spread.of(plain_steps[each][1:]))
-        for each in threads
-    ]
+    rows = [Row(name, who, Spread.of(found[1:])) for who, found in loop_steps.items()]
     for who, found in rounds.items():
         step, evaluation, rest = (Spread.of(column) for column in zip(*found[1:], strict=True))
         rows.append(Row(name, who, step, evaluation, rest, memory[who]))

@@ -3,6 +3,7 @@
     python -m benchmarks.trust attacks digits        python -m benchmarks.trust privacy digits
     python -m benchmarks.trust attacks mnist         python -m benchmarks.trust privacy mnist
     python -m benchmarks.trust secure                python -m benchmarks.trust attacks digits --split dirichlet:0.3
+    python -m benchmarks.trust recovery              python -m benchmarks.trust cuts
 
 Every cell is a configuration of `feddc run`; it is kept in --out and not run again. --smoke runs tiny ones.
 """
@@ -11,8 +12,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -20,15 +22,20 @@ from typing import Any
 import numpy as np
 
 from feddc.errors import DivergedError
+from feddc.study.cells import Cell
 from feddc.study.config import resolve
+from feddc.study.rollback import roll_back
 from feddc.study.sources import Named
+from feddc.study.study import Listener, Study, read_study
 from feddc.trust.secure.client import SecureClient
 from feddc.trust.secure.messages import Session, session_of
 from feddc.trust.secure.server import SecureServer
 
 METHODS = ("fedavg", "scaffold", "feddyn:alpha=0.1", "feddc:alpha=0.1")
 ATTACKS = ("none", "sign-flip", "scale", "constant", "little", "labels")
-RULES = ("none", "norm:1", "trimmed-mean:0.3", "median", "centered-clip:1")
+RULES = ("none", "norm:1", "trimmed-mean:0.3", "trimmed-mean:0.3:mean", "median", "centered-clip:1")
+FEWER = {"mnist": (("none", "sign-flip", "scale", "labels"), ("none", "norm:1", "trimmed-mean:0.3"), [(10, 3)])}
+"""On a larger data set: fewer attacks, rules and groups."""
 GROUPS: list[tuple[int, int]] = [(3, 1), (10, 3)]  # clients, attackers
 ATTACKED: dict[str, dict[str, Any]] = {
     "digits": {"data": "digits", "rounds": 20, "model": "fcn:100"},
@@ -71,19 +78,78 @@ def attacks(data: str, split: str, out: Path, smoke: bool, methods: Sequence[str
         ATTACKED[data] | {"split": split, "participation": 1.0, "diagnostics": False} | ({"rounds": 1} if smoke else {})
     )
     some = slice(0, 2) if smoke else slice(None)
-    for clients, bad in GROUPS[some]:
+    kinds, rules, groups = FEWER.get(data, (ATTACKS, RULES, GROUPS))
+    for clients, bad in groups[some]:
         yield f"\n{bad} attackers of {clients}, {data}, {split}\n"
-        yield "| method | attack | " + " | ".join(RULES[some]) + " |"
-        yield "|---|---|" + "---:|" * len(RULES[some])
+        yield "| method | attack | " + " | ".join(rules[some]) + " |"
+        yield "|---|---|" + "---:|" * len(rules[some])
         for method in methods[some]:
-            for attack in ATTACKS[some]:
+            for attack in kinds[some]:
                 cells = []
-                for rule in RULES[some]:
+                for rule in rules[some]:
                     values = usual | {"method": method, "clients": clients, "robust": None if rule == "none" else rule}
                     values["attack"] = None if attack == "none" else f"{attack}:{bad}"
                     found = accuracy(values, out)
                     cells.append(f"{100 * found:.1f}" if found else "stopped")
-                yield f"| {method.partition(':')[0]} | {attack} | " + " | ".join(cells) + " |"
+                yield f"| {method} | {attack} | " + " | ".join(cells) + " |"
+
+
+def cuts(data: str, _split: str, out: Path, smoke: bool) -> Iterator[str]:
+    """What a client remembers of what was cut: FedDC, three attackers of ten, three seeds, data alike and not."""
+    usual = ATTACKED[data] | {"participation": 1.0, "diagnostics": False, "clients": 10, "method": "feddc:alpha=0.1"}
+    usual |= {"rounds": 1} if smoke else {}
+    rules, seeds = ("trimmed-mean:0.3", "trimmed-mean:0.3:mean"), (0,) if smoke else (0, 1, 2)
+    yield "| split | attack | " + " | ".join(rules) + " |"
+    yield "|---|---|" + "---:|" * len(rules)
+    for split in ("iid",) if smoke else ("iid", "dirichlet:0.3"):
+        for attack in (None, "sign-flip:3", "constant:3"):
+            cells = [
+                [
+                    accuracy(usual | {"split": split, "attack": attack, "robust": rule, "seed": seed}, out)
+                    for seed in seeds
+                ]
+                for rule in rules
+            ]
+            name = "none" if attack is None else attack.partition(":")[0]
+            yield f"| {split} | {name} | " + " | ".join(map(_shown, cells)) + " |"
+
+
+def recovery(data: str, split: str, _out: Path, smoke: bool) -> Iterator[str]:
+    """Accuracy in % so many honest rounds after an attack of four was noticed, with and without taking it back."""
+    usual: dict[str, Any] = ATTACKED[data] | {"split": split, "participation": 1.0, "clients": 3, "diagnostics": False}
+    usual |= {"rounds": 20, "attack": "sign-flip:1:from=7:until=10", "keep": 20, "checkpoint": "1"}
+    usual |= {"epochs": 1, "model": "linear"} if smoke else {}
+    honest, seeds = (1,) if smoke else (1, 3, 6, 10), (0,) if smoke else (0, 1, 2)
+    yield "| method | rule | rounds 7 to 10 | before | " + " | ".join(f"after {each}" for each in honest) + " |"
+    yield "|---|---|---|---:|" + "---:|" * len(honest)
+    for method in METHODS[:1] if smoke else METHODS:
+        for rule in (None, "trimmed-mean:0.3"):
+            for back in (False, True):
+                found = [recovered(usual | {"method": method, "robust": rule, "seed": seed}, back) for seed in seeds]
+                noticed = 6 if back else 10
+                shown = [_shown([each.get(round) for each in found]) for round in (6, *(noticed + n for n in honest))]
+                kept = "taken back" if back else "attacked"
+                yield f"| {method} | {rule or 'none'} | {kept} | " + " | ".join(shown) + " |"
+
+
+def recovered(values: Mapping[str, Any], back: bool) -> dict[int, float]:
+    """The accuracy of every round of an attacked run, from round 6 taken back if so; a run that diverges ends early."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "run"
+        cell = Cell("", "", "", resolve({key: value for key, value in values.items() if value is not None}))
+        [outcome] = Study("run", (cell,), place).run(Named(), Listener()).values()
+        if back:
+            roll_back(place, len(outcome.records) - 6, attack=None)
+            [outcome] = read_study(place).run(Named(), Listener()).values()
+        return {record.round: record.accuracy for record in outcome.records if record.accuracy is not None}
+
+
+def _shown(found: Sequence[float | None]) -> str:
+    """Mean and spread in %, of the runs that got so far."""
+    there = [100 * each for each in found if each is not None]
+    if len(there) < len(found):
+        return f"{len(found) - len(there)} of {len(found)} stopped"
+    return f"{mean(there):.1f}" + (f" ± {stdev(there):.1f}" if len(there) > 1 else "")
 
 
 def privacy(data: str, split: str, out: Path, smoke: bool) -> Iterator[str]:
@@ -163,7 +229,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         "benchmarks.trust", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    tables = {"attacks": attacks, "privacy": privacy, "secure": secure}
+    tables: dict[str, Callable[..., Iterator[str]]] = {
+        "attacks": attacks,
+        "cuts": cuts,
+        "recovery": recovery,
+        "privacy": privacy,
+        "secure": secure,
+    }
     parser.add_argument("table", choices=tables)
     parser.add_argument("data", nargs="?", default="digits", choices=list(ATTACKED))
     parser.add_argument("--split", default="iid", help="who holds what")

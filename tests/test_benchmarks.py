@@ -8,28 +8,34 @@ from pathlib import Path
 import pytest
 from benchmarks import plain
 from benchmarks.__main__ import main
+from benchmarks.curves import main as curves
 from benchmarks.floor import step_flops
+from benchmarks.targets import main as targets
 from benchmarks.workloads import WORKLOADS
 
 
 @pytest.mark.filterwarnings("ignore:this processor has no bfloat16")
 def test_a_smoke_run_of_the_benchmark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "results.json"
-    main(["synthetic", "fcn", "many", "large", "start", "--smoke", "--repeats", "1", "--json", str(file)])
+    picture = tmp_path / "scaling.png"
+    workloads = ["synthetic", "fcn", "many", "large", "start", "scaling"]
+    main([*workloads, "--smoke", "--repeats", "1", "--json", str(file), "--picture", str(picture)])
     results = json.loads(file.read_text())
-    workloads = {row["workload"]: [] for row in results["rows"]}
+    rows: dict[str, list[str]] = {row["workload"]: [] for row in results["rows"]}
     for row in results["rows"]:
-        workloads[row["workload"]].append(row["contestant"].partition(",")[0])
+        rows[row["workload"]].append(row["contestant"].partition(",")[0])
         assert row["step"]["median"] > 0
-    assert list(workloads) == ["synthetic", "fcn"]
-    assert all(each[0] == "plain loop" and each[-1] == "floor" for each in workloads.values())
-    assert {"in-process", "vectorised"} < set(workloads["synthetic"])
-    assert {"in-process", "workers"} < set(workloads["fcn"])
+    assert list(rows) == ["synthetic", "fcn"]
+    assert all(each[0] == "plain loop" and each[-1] == "floor" for each in rows.values())
+    assert {"in-process", "vectorised"} < set(rows["synthetic"])
+    assert {"in-process", "workers"} < set(rows["fcn"])
     assert {"workers, bf16", "floor, bf16"} < {row["contestant"] for row in results["rows"]}
     assert all(row["memory"] > 0 for row in results["rows"] if row["contestant"] == "workers")
     assert [each["clients"] for each in results["many"]] == [60]
     assert [each["executor"] for each in results["large"]] == ["in-process", "workers"]
     assert results["start"]["median"] > 0
+    assert list(results["scaling"]) == ["cores", "cohort", "parameters", "clients"]
+    assert picture.stat().st_size > 1000
     assert "plain" in capsys.readouterr().out
 
 
@@ -37,4 +43,36 @@ def test_a_smoke_run_of_the_benchmark(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_every_workload_takes_a_step(name: str) -> None:
     workload = WORKLOADS[name](True)
     assert plain.seconds_per_step(workload, 1, 1) > 0
+    assert plain.seconds_per_step(workload, 1, 1, bare=True) > 0
     assert step_flops(workload) > 0
+
+
+def test_targets_are_printed_from_stored_measurements(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def row(contestant: str, milliseconds: float, ours: bool = False) -> dict[str, object]:
+        share = {"median": 0.05} if ours else None
+        step = {"median": milliseconds / 1e3}
+        about = {"evaluation": share, "rest": share, "memory": 300.0 if ours else None}
+        return {"workload": "fcn", "contestant": contestant, "step": step, **about}
+
+    rows = [row("bare loop, 1 thread", 1.8), row("workers", 0.45, ours=True), row("fedjax, jit", 0.9)]
+    many = [{"clients": 1000, "seconds": 1.0, "megabytes": 5.0}, {"clients": 10**6, "seconds": 1.2, "megabytes": 25.0}]
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps({"rows": rows, "many": many}))
+    targets([str(file)])
+    printed = capsys.readouterr().out
+    assert "| FCN, whole round over a bare one-thread loop | ≥ 2.7 | 3.60 |" in printed
+    assert "| FCN, training only, over fedjax jit | ≥ 1.4 | 2.00 |" in printed
+    assert "| 1,000 → 1,000,000 clients, same cohort | < 1.3 ×, < 200 MB more | 1.20 ×, 20 MB more |" in printed
+    assert "CNN" not in printed
+
+
+def test_curves_of_two_precisions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for kind, best in (("float32", 0.95), ("bf16", 0.94)):
+        folder = tmp_path / kind
+        folder.mkdir()
+        (folder / "config.toml").write_text(f'precision = "{kind}"\nseed = 1\n')
+        lines = [json.dumps({"metrics": {"accuracy": best * round / 6}}) for round in range(1, 7)]
+        (folder / "records.jsonl").write_text("\n".join(lines) + "\n")
+    curves(str(tmp_path), str(tmp_path / "bf16.png"))
+    assert "| 6 | 95.00 | 94.00 |" in capsys.readouterr().out
+    assert (tmp_path / "bf16.png").stat().st_size > 1000

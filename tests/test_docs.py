@@ -52,6 +52,13 @@ def test_the_quick_start_runs_as_written(monkeypatch: pytest.MonkeyPatch, tmp_pa
     exec(compile(example, "quickstart.md", "exec"), {})
 
 
+def test_the_rollback_of_the_security_page_runs_as_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    [example] = blocks("docs/security.md")
+    exec(compile(example, "security.md", "exec"), {})
+    assert (tmp_path / "runs" / "mine" / "undone-1.jsonl").exists()
+
+
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{each.name}" for each in (PROJECT / "docs").glob("*.md"))]
 
 

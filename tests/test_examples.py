@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.data.test_natural import write_hospitals
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -32,6 +34,17 @@ def test_own_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_own_model(capsys: pytest.CaptureFixture[str]) -> None:
     example("own_model").main(rounds=3)
     assert "FedDC: best accuracy" in capsys.readouterr().out
+
+
+def test_hospitals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    write_hospitals(tmp_path)
+    hospitals = example("hospitals")
+    monkeypatch.setattr(hospitals, "RATES", (0.1,))
+    monkeypatch.setattr(hospitals, "SETTINGS", {name: hospitals.SETTINGS[name] for name in ("FedAvg", "FedDC")})
+    hospitals.main(rounds=1, trials=1, repeats=2, data_dir=str(tmp_path))
+    printed = capsys.readouterr().out
+    assert printed.count("shown: ") == 2
+    assert all(text in printed for text in ("FedDC: lr 0.1, FedDC(alpha=", "| FedAvg | 0.", "majority class: 0.538"))
 
 
 def test_the_tour_runs_from_data_to_report(

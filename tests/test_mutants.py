@@ -1,13 +1,14 @@
-"""The mistakes that `make mutants` makes are mistakes, and only in a copy."""
+"""The mistakes that `make mutants` makes are mistakes, and the package stays as it is."""
 
 from __future__ import annotations
 
 import ast
+import importlib
 from pathlib import Path
 
 import pytest
 
-from tests import mutants
+from tests import mutants, noticing
 
 SOURCE = '''
 """A room."""
@@ -40,12 +41,29 @@ def test_every_operator_and_number_is_changed_once(package: Path) -> None:
 
 def test_a_mistake_is_made_where_it_was_found(package: Path) -> None:
     for each in mutants.mistakes(package, "room"):
-        (package / "room" / "file.py").write_text(SOURCE)
-        mutants.apply(each, package)
-        changed = (package / "room" / "file.py").read_text()
-        ast.parse(changed)
+        changed = ast.unparse(mutants.mistaken(each, package))
         assert each.after in changed
         assert changed != ast.unparse(ast.parse(SOURCE))
+        assert mutants.enclosing(each, package) == 4
+    assert (package / "room" / "file.py").read_text() == SOURCE
+
+
+def test_a_mistake_outside_of_functions_is_in_none(package: Path) -> None:
+    (package / "room" / "file.py").write_text(
+        "LIMIT = 3\n\n\ndef low(x: int, y: int = 1 + 1) -> bool:\n    return x < y\n"
+    )
+    found = {each.after: mutants.enclosing(each, package) for each in mutants.mistakes(package, "room")}
+    assert found == {"LIMIT = 4": None, "return x <= y": 4}
+
+
+def test_the_functions_of_a_process_get_the_mistaken_code(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(package))
+    monkeypatch.setattr(noticing, "PACKAGE", package)
+    grow = importlib.import_module("room.file").grow
+    assert grow(2, 3.0) == 7.0
+    [wrong] = [each for each in mutants.mistakes(package, "room") if each.after == "return x * y - 1"]
+    noticing.swap(wrong, str(package / "room" / "file.py"))
+    assert grow(2, 3.0) == 5.0
 
 
 def test_what_is_accepted_can_still_be_made() -> None:

@@ -12,13 +12,14 @@ import pytest
 import feddc
 
 ROOT = Path(feddc.__file__).parent
-_GROUND = {"errors", "types", "specs", "options", "storage"}
+_GROUND = {"errors", "types", "specs", "rates", "options", "storage"}
 _FLOOR = {*_GROUND, "algorithms", "data", "models", "tasks", "trust"}
 LAYERS = {  # what each part may import, besides itself
     "errors": set(),
     "types": set(),
     "specs": {"errors"},
-    "options": {"errors", "types"},
+    "rates": {"errors", "specs"},
+    "options": {"errors", "types", "rates"},
     "storage": {"errors", "types", "specs"},
     "algorithms": _GROUND,
     "trust": _GROUND,

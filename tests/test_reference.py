@@ -61,8 +61,13 @@ def test_follows_the_authors_code(file: Path, method: str) -> None:
 
 def build(meta: dict[str, int | str], init: np.ndarray) -> nn.Module:
     dim, classes = int(meta["dim"]), int(meta["classes"])
-    layers = {"linear": [nn.Linear(dim, classes)], "mlp16": [nn.Linear(dim, 16), nn.ReLU(), nn.Linear(16, classes)]}
-    model = nn.Sequential(*layers[str(meta["model"])])
+    name = str(meta["model"])
+    if name == "linear":
+        model = nn.Sequential(nn.Linear(dim, classes))
+    else:
+        assert name.startswith("mlp"), f"unknown model {name}: linear, or mlp and the width of its hidden layer"
+        hidden = int(name.removeprefix("mlp"))
+        model = nn.Sequential(nn.Linear(dim, hidden), nn.ReLU(), nn.Linear(hidden, classes))
     nn.utils.vector_to_parameters(torch.from_numpy(init), model.parameters())
     return model
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .algorithms.fedavg import FedAvg as FedAvg
     from .algorithms.fedcm import FedCM as FedCM
     from .algorithms.feddc import FedDC as FedDC
+    from .algorithms.feddecorr import FedDecorr as FedDecorr
     from .algorithms.feddyn import FedDyn as FedDyn
     from .algorithms.fedinit import FedInit as FedInit
     from .algorithms.fedlc import FedLC as FedLC
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from .algorithms.fednova import FedNova as FedNova
     from .algorithms.fedntd import FedNTD as FedNTD
     from .algorithms.fedprox import FedProx as FedProx
+    from .algorithms.fedsmoo import FedSMOO as FedSMOO
+    from .algorithms.moon import MOON as MOON
     from .algorithms.scaffold import Scaffold as Scaffold
     from .algorithms.server import SGD as SGD, Adagrad as Adagrad, Adam as Adam, Yogi as Yogi
     from .data import (
@@ -68,6 +71,7 @@ if TYPE_CHECKING:
     )
     from .models import make_model as make_model
     from .study.api import StoredRun as StoredRun, compare as compare, load_run as load_run, train as train
+    from .study.rollback import roll_back as roll_back
     from .study.trackers import MLflow as MLflow, TensorBoard as TensorBoard
     from .study.trained import TrainedModel as TrainedModel, load_model as load_model
     from .tasks import (
@@ -80,7 +84,13 @@ if TYPE_CHECKING:
         Task as Task,
         make_task as make_task,
     )
-    from .types import Cohort as Cohort, Correction as Correction, LocalResult as LocalResult, Vector as Vector
+    from .types import (
+        Cohort as Cohort,
+        Correction as Correction,
+        LocalResult as LocalResult,
+        LossBatch as LossBatch,
+        Vector as Vector,
+    )
 
 __version__ = "0.2.0"
 
@@ -101,6 +111,7 @@ _HOMES = {
     "algorithms.fedavg": ["FedAvg"],
     "algorithms.fedcm": ["FedCM"],
     "algorithms.feddc": ["FedDC"],
+    "algorithms.feddecorr": ["FedDecorr"],
     "algorithms.feddyn": ["FedDyn"],
     "algorithms.fedinit": ["FedInit"],
     "algorithms.fedlc": ["FedLC"],
@@ -108,6 +119,8 @@ _HOMES = {
     "algorithms.fednova": ["FedNova"],
     "algorithms.fedntd": ["FedNTD"],
     "algorithms.fedprox": ["FedProx"],
+    "algorithms.fedsmoo": ["FedSMOO"],
+    "algorithms.moon": ["MOON"],
     "algorithms.scaffold": ["Scaffold"],
     "algorithms.server": ["SGD", "Adagrad", "Adam", "Yogi"],
     "data": ["Federation", "from_csv", "from_image_folder", "load"],
@@ -133,6 +146,7 @@ _HOMES = {
         "WorkerError",
     ],
     "study.api": ["StoredRun", "compare", "load_run", "train"],
+    "study.rollback": ["roll_back"],
     "study.trackers": ["MLflow", "TensorBoard"],
     "study.trained": ["TrainedModel", "load_model"],
     "models": ["make_model"],
@@ -146,7 +160,7 @@ _HOMES = {
         "Task",
         "make_task",
     ],
-    "types": ["Cohort", "Correction", "LocalResult", "Vector"],
+    "types": ["Cohort", "Correction", "LocalResult", "LossBatch", "Vector"],
 }
 
 __all__ = ["server", *(name for names in _HOMES.values() for name in names)]

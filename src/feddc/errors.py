@@ -60,7 +60,7 @@ class DivergedError(FedDCError):
         """``hints`` are what to try besides, for the method at hand."""
         self.method, self.round, self.client, self.what = method, round, client, what
         who = "the global model" if client is None else f"client {client}"
-        tries = in_words(["a smaller learning rate", "a smaller clip norm", *hints])
+        tries = either(["a smaller learning rate", "a smaller clip norm", *hints])
         super().__init__(f"{method} diverged: {who} has {what} in round {round}; try {tries}")
 
     @classmethod
@@ -97,7 +97,7 @@ class StoppedError(FedDCError):
         super().__init__(f"{'interrupted' if by == signal.SIGINT else f'ended by {by.name}'} {what}")
 
 
-def in_words(choices: Sequence[str]) -> str:
+def either(choices: Sequence[str]) -> str:
     """Choices as a sentence lists them: a, b or c."""
     *others, last = choices
     return f"{', '.join(others)} or {last}" if others else last

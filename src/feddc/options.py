@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from .errors import check, check_count, check_number, unknown
+from .rates import Rates, as_rates, rate_in
 
 if TYPE_CHECKING:
     from .types import Schedule
@@ -42,12 +43,14 @@ def option(default: Any, help: str, role: Role = "cell") -> Any:
 class LocalTraining:
     """How clients train; the defaults are the paper's for image data.
 
-    ``batch_size=None`` is the full batch, ``clip_norm=None`` no clipping. Round t (from 1) uses the learning rate
-    lr · lr_decay^(t−1), which rises to that over the first ``warmup`` rounds and, with ``cosine=T``, falls along half a
-    cosine until round T. ``steps=100`` makes so many updates in a round, whatever the client's size, instead of
-    ``epochs`` passes. ``optimizer`` is begun anew in every round; with "adam" ``weight_decay`` is part of the gradient,
-    with "adamw" it is not. ``sam=0.05`` makes steps sharpness-aware, at twice the cost: the gradient is taken at that
-    distance uphill. ``precision="bf16"`` computes products and convolutions in bfloat16, all else in float32.
+    ``batch_size=None`` is the full batch, ``clip_norm=None`` no clipping. Round t (from 1) uses the learning rate lr
+    · lr_decay^(t−1), which rises to that over the first ``warmup`` rounds and, with ``cosine=T``, falls along half a
+    cosine until round T. A list or a function of the round in place of ``lr`` (or as ``rates``) says the rate of
+    every round itself, without decay; the last of a list is kept. ``steps=100`` makes so many updates in a round,
+    whatever the client's size, instead of ``epochs`` passes. ``optimizer`` is begun anew in every round; with "adam"
+    ``weight_decay`` is part of the gradient, with "adamw" it is not. ``sam=0.05`` makes steps sharpness-aware, at
+    twice the cost: the gradient is taken at that distance uphill. ``precision="bf16"`` computes products and
+    convolutions in bfloat16, all else in float32.
     """
 
     epochs: int = option(5, "local passes over a client's data")
@@ -61,6 +64,7 @@ class LocalTraining:
     nesterov: bool = option(False, "look ahead with --momentum, as Nesterov does")
     warmup: int = option(0, "rounds over which the learning rate rises to --lr")
     cosine: int | None = option(None, "round until which the learning rate falls along half a cosine")
+    rates: Rates | None = option(None, "learning rate of each round instead of --lr: 0.1,0.05,0.01, or module:function")
     momentum: float = option(0.0, "momentum of the local steps, begun anew in every round")
     sam: float = option(0.0, "radius of sharpness-aware local steps (FedSAM and its kin), or 0 for plain ones")
     precision: Precision = option("float32", "of products in a local step: float32, or bf16 where the processor has it")
@@ -76,6 +80,14 @@ class LocalTraining:
             check_count("cosine", self.cosine)
         if self.optimizer not in typing.get_args(Optimizer):
             raise unknown("optimizer", str(self.optimizer), typing.get_args(Optimizer))
+        lr: Any = self.lr
+        listed = callable(lr) or (hasattr(lr, "__len__") and not isinstance(lr, str))
+        if listed or self.rates is not None:
+            rates = as_rates(lr if listed else self.rates)
+            alone = not self.warmup and self.cosine is None
+            check(alone, "rates say the learning rate of every round: leave warmup and cosine out")
+            object.__setattr__(self, "rates", rates)
+            object.__setattr__(self, "lr", rate_in(rates, 1))
         check_number("lr", self.lr, 0, above=True)
         check_number("lr_decay", self.lr_decay, 0, 1, above=True)
         check_number("weight_decay", self.weight_decay, 0)
@@ -89,6 +101,8 @@ class LocalTraining:
 
     def lr_in(self, round: int) -> float:
         """The learning rate of a round (from 1)."""
+        if self.rates is not None:
+            return rate_in(as_rates(self.rates), round)
         rate = self.lr * self.lr_decay ** (round - 1)
         if round <= self.warmup:
             rate *= round / (self.warmup + 1)
@@ -128,7 +142,9 @@ class Trust:
     """What protects the federation from its members, and them from it."""
 
     robust: str | None = option(None, "updates that are not trusted: norm:1, trimmed-mean:0.2, median, centered-clip:1")
-    attack: str | None = option(None, "poisoned clients, to try it: sign-flip:3, scale, constant, little, labels")
+    attack: str | None = option(
+        None, "poisoned clients, to try it: sign-flip:3:from=5:until=8, scale, constant, little, labels"
+    )
     privacy: str | None = option(None, "clip and noise: central:clip=1:noise=1.1, distributed, local")
     epsilon: float | None = option(None, "privacy budget: noise is planned for it, and no run exceeds it")
     delta: float | None = option(None, "probability with which epsilon may not hold  [default: 1e-5]")

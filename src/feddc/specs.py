@@ -24,7 +24,7 @@ from typing import Any
 
 from .errors import ConfigError, check, unknown
 
-Table = Mapping[str, Callable[..., Any]]
+Registry = Mapping[str, Callable[..., Any]]
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def summary(factory: Callable[..., Any]) -> str:
     return (inspect.getdoc(factory) or "").partition("\n")[0]
 
 
-def lookup(kind: str, table: Table, name: str) -> Callable[..., Any]:
+def lookup(kind: str, table: Registry, name: str) -> Callable[..., Any]:
     """The factory of that name, or an error that suggests the nearest."""
     if ":" in name:
         return _imported(kind, name)
@@ -123,7 +123,7 @@ def _imported(kind: str, name: str) -> Callable[..., Any]:
 
 
 def parse(
-    kind: str, table: Table, text: str | Spec, given: Collection[str] = ()
+    kind: str, table: Registry, text: str | Spec, given: Collection[str] = ()
 ) -> tuple[Callable[..., Any], dict[str, Any]]:
     """The factory that ``text`` names, and the options that it sets, converted to their types."""
     spec = text if isinstance(text, Spec) else Spec.parse(text)
@@ -131,19 +131,19 @@ def parse(
     known = options(factory, given)
     free = [option for option in known.values() if _is_plain(option.type)]
     values: dict[str, Any] = {}
-    words = iter(spec.words)
+    words, about = iter(spec.words), f"{kind} '{spec.name}': "
     for word in words:
         key, equals, value = word.partition("=")
         option = _named(kind, spec.name, known, key) if equals else _next(kind, spec, free, values)
         check(option.name not in values, f"{kind} '{spec.name}': option '{option.name}' is given twice")
         if _is_tuple(option.type) and not equals:
-            values[option.name] = tuple(convert(option.name, int, each) for each in [word, *words])
+            values[option.name] = tuple(convert(f"{about}{option.name}", int, each) for each in [word, *words])
         else:
-            values[option.name] = convert(option.name, option.type, value if equals else word)
+            values[option.name] = convert(f"{about}{option.name}", option.type, value if equals else word)
     return factory, values
 
 
-def make(kind: str, table: Table, text: str | Spec, **given: Any) -> Any:
+def make(kind: str, table: Registry, text: str | Spec, **given: Any) -> Any:
     """Build what ``text`` names: ``make("split", SPLITS, "dirichlet:0.3")``.
 
     ``given`` is what the program itself passes to a factory that has a parameter of that name.
@@ -153,7 +153,13 @@ def make(kind: str, table: Table, text: str | Spec, **given: Any) -> Any:
         needed = option.default is inspect.Parameter.empty and option.name not in values
         check(not needed, f"{kind} '{text}' needs {option.name}: write {text}:{option.name}=…")
     asked = inspect.signature(factory).parameters
-    return factory(**{name: value for name, value in given.items() if name in asked}, **values)
+    try:
+        return factory(**{name: value for name, value in given.items() if name in asked}, **values)
+    except ConfigError as error:
+        if str(error).partition(" ")[0] not in options(factory, given):
+            raise
+        named = text.name if isinstance(text, Spec) else Spec.parse(text).name
+        raise ConfigError(f"{kind} '{named}': {error}") from error
 
 
 def convert(name: str, kind: Any, text: str) -> Any:

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -37,6 +37,19 @@ class Correction(NamedTuple):
     """Where local training begins, as an offset from w."""
     ahead: Rows | None = None
     """Where gradients are taken, as an offset from θ."""
+    previous: Rows | None = None
+    """Another model that the method's own loss looks at, such as the one that the client trained last."""
+    dual: Rows | None = None
+    """With ``consensus`` subtracted from the gradient that a sharpness-aware step climbs. Every step moves it, by the
+    climb minus ``consensus``; ``LocalResult.dual`` is what it has become."""
+    consensus: Rows | None = None
+    """Given if and only if ``dual`` is."""
+
+
+VECTORS = ("linear", "start", "ahead", "previous", "dual", "consensus")
+"""The parts of a correction that are a row for each client."""
+COLUMNS = ("prox", "decay", "scale")
+"""Those that are a number for each client."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +88,8 @@ class LocalResult(Local):
 
     delta: Rows
     """θ_i − w: new minus old, always."""
+    dual: Rows | None = None
+    """What the local steps made of ``Correction.dual``; None where there was none, or no training."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +102,34 @@ class Cohort(Schedule):
     """How many clients took part."""
     sent: Any = None
     """The broadcast as clients received it, where that is not what ``broadcast`` gave: it may be compressed."""
+
+
+class Seen(NamedTuple):
+    """What a model makes of a batch of B samples."""
+
+    output: Any
+    features: Tensor | None = None
+    """(B, d), what its last linear layer is given; None unless the method says ``needs_features = True``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossBatch:
+    """What a method's own local loss is given of a batch of B samples."""
+
+    losses: Callable[[Any, Tensor], Tensor]
+    """The task's: of output and target, one number per sample (B,)."""
+    target: Tensor
+    own: Seen
+    """By the model that is trained: what the gradient is taken of."""
+    counts: Tensor
+    """How many samples of each class the client trains on, (classes,)."""
+    received: Seen | None = None
+    """By the global model of this round; None unless the method says ``needs_reference = True``."""
+    previous: Seen | None = None
+    """By ``Correction.previous``, where the method gives one."""
+    real: Tensor
+    """(B,), 1 or 0: a short batch of clients that train in rows is filled up with samples that do not count. Only a
+    loss that looks at several samples together has to mind."""
 
 
 Weights: TypeAlias = Mapping[str, Column]

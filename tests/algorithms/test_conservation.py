@@ -56,11 +56,11 @@ def test_feddyn_drift(case: tuple[list[int], np.ndarray]) -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(masks(), st.sampled_from(["original", "feddc"]))
+@given(masks(), st.sampled_from(["original", "feddc", "weighted"]))
 def test_scaffold_variate(case: tuple[list[int], np.ndarray], form: str) -> None:
     simulation = run(feddc.Scaffold(form=form), *case)  # type: ignore[arg-type]
     state = simulation.store.gather(range(len(case[0])))
-    weights = simulation.weights if form == "feddc" else 1
+    weights = 1 if form == "original" else simulation.weights
     close(simulation.server.variate, (weights * state.variate).mean(dim=0))
 
 

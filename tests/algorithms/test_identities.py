@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from torch import nn
 import feddc
 from feddc.algorithms.base import evaluated
 from feddc.algorithms.server import ExP
+from feddc.types import LossBatch, Seen
 from tests.algorithms.play import cohort, local_result, means_of
 from tests.conftest import FAST, make_federation
 
@@ -86,9 +88,11 @@ def test_with_the_nominal_number_of_steps_a_large_clients_variate_grows_without_
 
 def test_forms_of_scaffold_and_feddc_are_the_same_for_clients_of_equal_size(model: nn.Module) -> None:
     federation = make_federation([16, 16, 16, 16])
-    torch.testing.assert_close(
-        final(feddc.Scaffold(), federation, model), final(feddc.Scaffold(form="feddc"), federation, model)
-    )
+    for form in ("feddc", "weighted"):
+        torch.testing.assert_close(
+            final(feddc.Scaffold(), federation, model),
+            final(feddc.Scaffold(form=form), federation, model),  # type: ignore[arg-type]
+        )
     torch.testing.assert_close(
         final(feddc.FedDC(), federation, model), final(feddc.FedDC(steps="nominal"), federation, model)
     )
@@ -132,14 +136,14 @@ def test_drift_of_the_paper_form_is_that_of_the_code_form_when_all_take_part(mod
 def test_paper_form_in_two_rounds_by_hand() -> None:
     """Unequal clients, literally: g_i = −Δ_i/(Kη), g its plain cohort mean, w the weighted mean of θ_i + h_i."""
     method = feddc.FedDC(alpha=0.3, form="paper")
-    w, weight = torch.zeros(2), torch.tensor([[0.5], [1.5]])
+    w, weight = torch.zeros(2), torch.tensor([[0.5], [1.1]])  # others, who are not here, have more
     server = method.init_server(w)
     client = type(method.init_client(w))(torch.zeros(2, 2), torch.zeros(2, 2))
     delta = torch.tensor([[1.0, 2.0], [3.0, -1.0]])
     local = local_result(delta, steps=2, lr=0.5)
     upload, client = method.upload(method.broadcast(server), client, local, weight)
     server = method.aggregate(server, means_of(method, upload, local, weight), cohort(size=2))
-    torch.testing.assert_close(server.model, (0.5 * 2 * delta[0] + 1.5 * 2 * delta[1]) / 2)
+    torch.testing.assert_close(server.model, (0.5 * 2 * delta[0] + 1.1 * 2 * delta[1]) / 1.6)
     linear, prox, *_ = method.correct(method.broadcast(server), client, weight)
     expected = (delta - delta.mean(dim=0)) / (0.5 * 2) - 0.3 * (server.model - delta)
     torch.testing.assert_close(linear, expected)
@@ -155,6 +159,10 @@ EQUALS: list[tuple[object, object]] = [
     (feddc.FedLESAM(rho=0, base="scaffold"), feddc.Scaffold(lr="current")),
     (feddc.FedLESAM(rho=0, base="feddyn", alpha=0.2), feddc.FedDyn(alpha=0.2, weighted=False)),
     (feddc.FedNTD(beta=0), feddc.FedAvg()),
+    (feddc.FedNTD(beta=0, convex=True), feddc.FedAvg()),
+    (feddc.MOON(mu=0), feddc.FedAvg()),
+    (feddc.FedDecorr(beta=0), feddc.FedAvg()),
+    (feddc.FedSMOO(rho=0, alpha=0.2), feddc.FedDyn(alpha=0.2, weighted=False)),
     (feddc.FedSAM(rho=0), feddc.FedAvg(weighted=False)),
     (feddc.MoFedSAM(rho=0, alpha=0.3), feddc.FedCM(alpha=0.3)),
     (feddc.FedSpeed(rho=0, alpha=0.2), feddc.FedDyn(alpha=0.2, weighted=False)),
@@ -232,7 +240,7 @@ def test_fedexp_sees_the_disagreement_of_clients_whatever_the_method_adds() -> N
 def test_fedlc_leaves_out_the_classes_that_a_client_does_not_have() -> None:
     output = torch.zeros(2, 3, requires_grad=True)
     method = feddc.FedLC(tau=0.5)
-    loss = method.local_loss(torch_losses, output, torch.tensor([0, 1]), torch.tensor([16, 1, 0]), None)
+    loss = method.local_loss(loss_batch(output, [0, 1], counts=torch.tensor([16, 1, 0])))
     shifted = torch.tensor([-0.25, -0.5])
     torch.testing.assert_close(loss, torch.logsumexp(shifted, 0) - shifted)
     loss.sum().backward()
@@ -243,14 +251,80 @@ def test_fedlc_leaves_out_the_classes_that_a_client_does_not_have() -> None:
 def test_fedntd_ignores_the_true_class_and_rests_where_the_others_agree() -> None:
     output = torch.tensor([[1.0, 2.0, 3.0]], requires_grad=True)
     reference = torch.tensor([[9.0, 2.5, 3.5]])  # the same but for the true class and a constant
-    method, none = feddc.FedNTD(beta=2.0, tau=1.5), torch.ones(3)
-    same = method.local_loss(torch_losses, output, torch.tensor([0]), none, reference)
+    method = feddc.FedNTD(beta=2.0, tau=1.5)
+    same = method.local_loss(loss_batch(output, [0], received=Seen(reference)))
     torch.testing.assert_close(same, torch_losses(output, torch.tensor([0])))
-    other = method.local_loss(torch_losses, output, torch.tensor([0]), none, torch.tensor([[0.0, 0.0, 3.0]]))
+    other = method.local_loss(loss_batch(output, [0], received=Seen(torch.tensor([[0.0, 0.0, 3.0]]))))
     p, q = (torch.softmax(each / 1.5, 0) for each in (torch.tensor([0.0, 3.0]), torch.tensor([2.0, 3.0])))
     expected = 2.0 * 1.5**2 * (p * (p / q).log()).sum()
     torch.testing.assert_close(other - same, expected.unsqueeze(0))
 
 
+def test_moon_draws_features_to_the_received_model_and_away_from_the_last_one() -> None:
+    features = torch.tensor([[1.0, 1.0]], requires_grad=True)
+    received, previous = Seen(None, torch.tensor([[2.0, 0.0]])), Seen(None, torch.tensor([[0.0, 3.0]]))
+    method, output = feddc.MOON(mu=2.0, tau=0.5), torch.zeros(1, 3)
+    loss = method.local_loss(loss_batch(output, [0], features, received=received, previous=previous))
+    torch.testing.assert_close(loss, torch.tensor([3.0, 2.0]).log().matmul(torch.tensor([[1.0], [2.0]])))
+    loss.sum().backward()
+    assert features.grad is not None
+    assert features.grad[0, 0] < 0 < features.grad[0, 1]
+
+
+def test_moon_is_fedavg_where_there_are_no_hidden_features(federation: feddc.Federation) -> None:
+    model = nn.Linear(6, 3)
+    torch.testing.assert_close(final(feddc.MOON(), federation, model), final(feddc.FedAvg(), federation, model))
+
+
+def test_feddecorr_minds_features_that_vary_together_and_only_those() -> None:
+    together, apart = torch.tensor([[1.0, 1.0], [-1.0, -1.0], [1.0, 1.0], [-1.0, -1.0]]), torch.ones(4, 2)
+    apart[1:3, 0], apart[2:, 1] = -1, -1
+    plain = torch_losses(torch.zeros(4, 3), torch.zeros(4, dtype=torch.long))
+    values = [
+        feddc.FedDecorr(beta=1.0).local_loss(loss_batch(torch.zeros(4, 3), [0] * 4, f)) for f in (together, apart)
+    ]
+    torch.testing.assert_close(values[0] - plain, torch.full((4,), (4 - 1) ** 2 / 4))  # (B−1)²/B · correlation²
+    torch.testing.assert_close(values[1], plain)
+    one = feddc.FedDecorr(beta=1.0).local_loss(loss_batch(torch.zeros(1, 3), [0], together[:1]))
+    torch.testing.assert_close(one, plain[:1])
+
+
+def test_feddecorr_does_not_count_samples_that_fill_up_a_batch() -> None:
+    features = torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
+    short = feddc.FedDecorr().local_loss(loss_batch(torch.zeros(4, 2), [0] * 4, features[:4]))
+    real = torch.tensor([1.0, 1.0, 1.0, 1.0, 0.0])
+    filled = feddc.FedDecorr().local_loss(loss_batch(torch.zeros(5, 2), [0] * 5, features, real=real))
+    torch.testing.assert_close(filled[:4], short)
+
+
+def test_fedsmoo_s_dual_is_where_its_step_climbed(model: nn.Module) -> None:
+    """One step from the start: μ_i = ρ ∇L/‖∇L‖, and s, their direction, has the same length."""
+    training = dataclasses.replace(FULL_BATCH, epochs=1)
+    simulation = feddc.Simulation(
+        feddc.FedSMOO(rho=0.3), model, make_federation([20, 30]), rounds=1, participation=1, training=training
+    )
+    list(simulation.run())
+    dual, server = simulation.store.gather([0, 1]).dual, simulation.server
+    torch.testing.assert_close(torch.linalg.vector_norm(dual, dim=1), torch.tensor([0.3, 0.3]))
+    mean = dual.mean(dim=0)
+    torch.testing.assert_close(server.consensus, 0.3 * mean / torch.linalg.vector_norm(mean))
+
+
+def loss_batch(output: torch.Tensor, target: list[int], features: Any = None, **others: Any) -> LossBatch:
+    others = {"counts": torch.ones(output.shape[1]), "real": torch.ones(len(output))} | others
+    return LossBatch(losses=torch_losses, target=torch.tensor(target), own=Seen(output, features), **others)
+
+
 def torch_losses(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     return nn.functional.cross_entropy(output, target, reduction="none")
+
+
+@pytest.mark.parametrize(("form", "steps", "fixed"), [("feddc", [3, 3, 3], 3), ("original", [1, 2, 6], None)])
+def test_scaffold_as_the_feddc_paper_ran_it_gives_every_client_the_same_number_of_steps(
+    form: Any, steps: list[int], fixed: int | None
+) -> None:
+    training = feddc.LocalTraining(epochs=1, batch_size=4)
+    method = feddc.Scaffold(form=form)
+    simulation = feddc.Simulation(method, nn.Linear(6, 3), make_federation([4, 8, 24]), rounds=1, training=training)
+    assert simulation.steps.flatten().tolist() == steps
+    assert simulation.job.fixed_steps == fixed

@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from feddc.cli import main
+from feddc.cli.options import as_typed
 from feddc.study.config import resolve, result_digest
 
 SMALL = ["--rounds", "2", "--epochs", "1", "--clients", "6"]
@@ -155,24 +156,28 @@ BAD = [
     (["run", "--split", "diriclet:0.1"], "did you mean 'dirichlet'?"),
     (["run", "--model", "fcm"], "did you mean 'fcn'?"),
     (["run", "--model", "cnn"], "model 'cnn' needs images"),
-    (["run", "--alpha", "-1"], "alpha must be at least 0, not -1"),
-    (["run", "--alpha", "nan"], "alpha must be at least 0"),
+    (["run", "--alpha", "-1"], "method 'feddc': alpha must be at least 0, not -1"),
+    (["run", "--alpha", "nan"], "method 'feddc': alpha must be at least 0"),
     (["run", "--method", "fedavg", "--alpha", "1"], "--alpha has no effect on fedavg"),
     (["run", "--method", "feddc:alpah=1"], "did you mean 'alpha'?"),
-    (["run", "--mu", "x", "--method", "fedprox"], "mu must be a number, not 'x'"),
-    (["run", "--clients", "0"], "clients must be a whole number, 1 or more, not 0"),
+    (["run", "--mu", "x", "--method", "fedprox"], "--mu must be a number, not 'x'"),
+    (["run", "--clients", "0"], "--clients must be a whole number, 1 or more, not 0"),
     (["run", "--clients", "99999"], "99999 clients cannot share 1437 samples"),
-    (["run", "--clients", "2.5"], "clients must be a whole number, not '2.5'"),
-    (["run", "--participation", "0"], "participation must be above 0"),
+    (["run", "--clients", "2.5"], "--clients must be a whole number, not '2.5'"),
+    (["run", "--participation", "0"], "--participation must be above 0"),
     (["run", "--participation", "1.01"], "at most 1"),
-    (["run", "--participation", "0.5", "--cohort-size", "3"], "only one of"),
+    (["run", "--participation", "0.5", "--cohort-size", "3"], "only one of --participation and --cohort-size"),
     (["run", "--cohort-size", "21"], "only 20 clients"),
-    (["run", "--rounds", "-3"], "rounds must be"),
-    (["run", "--lr", "0"], "lr must be above 0"),
-    (["run", "--lr", "inf"], "lr must be above 0"),
-    (["run", "--batch-size", "0"], "batch_size must be"),
-    (["run", "--target", "95"], "target must be above 0 and at most 1"),
-    (["run", "--seed", "-1"], "seed must be"),
+    (["run", "--rounds", "-3"], "--rounds must be"),
+    (["run", "--lr", "0"], "--lr must be above 0"),
+    (["run", "--lr", "inf"], "--lr must be above 0"),
+    (["run", "--batch-size", "0"], "--batch-size must be"),
+    (["run", "--target", "95"], "--target must be above 0 and at most 1"),
+    (["run", "--seed", "-1"], "--seed must be"),
+    (["run", "--personal"], "--personal needs samples"),
+    (["run", "--ray-address", "x"], "--ray-address x needs --executor ray, not 'auto'"),
+    (["run", "--delta", "0.1"], "--delta has no effect without --epsilon or --privacy"),
+    (["run", "--method", "scaffold:lr=x"], "method 'scaffold': lr must be one of first, current, not 'x'"),
     (["run", "--config", "missing.toml"], "cannot read missing.toml"),
     (["run", "--data", "synthetic", "--split", "iid"], "made client by client"),
     (["run", "--split", ""], "split must not be empty"),
@@ -180,6 +185,22 @@ BAD = [
     (["run", "--method", "feddc:alpha=0.1:alpha=0.2"], "option 'alpha' is given twice"),
     (["run", "extra"], "extra"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "typed"),
+    [
+        ("batch_size must be a whole number", "--batch-size must be a whole number"),
+        ("weight_decay must be …: a smaller lr_decay", "--weight-decay must be …: a smaller --lr-decay"),
+        ("personal=True does not go with nesterov=False", "--personal does not go with --no-nesterov"),
+        ("in run/batch_size=3.toml: lr must be a number", "in run/batch_size=3.toml: lr must be a number"),
+        ("method 'feddc': alpha must be …", "method 'feddc': alpha must be …"),
+        ("write feddc:steps=own, or data 'x'", "write feddc:steps=own, or data 'x'"),
+        ("model 'cnn' needs images", "model 'cnn' needs images"),
+    ],
+)
+def test_options_are_named_as_they_are_typed(sentence: str, typed: str) -> None:
+    assert as_typed(sentence) == typed
 
 
 @pytest.mark.parametrize(("args", "words"), BAD, ids=[" ".join(args) for args, _ in BAD])

@@ -82,7 +82,7 @@ def test_sweep_runs_every_combination_once(tmp_path: Path, capsys: pytest.Captur
     [
         (["reproduce", "round"], "did you mean 'rounds'"),
         (["reproduce", "rounds", "--data", "minst"], "did you mean 'mnist'"),
-        (["reproduce", "rounds", "--seeds", "a"], "seeds must be whole numbers"),
+        (["reproduce", "rounds", "--seeds", "a"], "--seeds must be whole numbers"),
         (["reproduce", "rounds", "--stored"], "--stored needs --report"),
         (["reproduce", "rounds", "--stored", "--report", "nope", "--out", "nope"], "have no result of these cells"),
         (["reproduce", "rounds", "--weights", "x.pt"], "goes with the study tiny-imagenet"),
@@ -116,7 +116,7 @@ def test_a_comparison_over_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert names <= {each.name for each in (tmp_path / "c").iterdir()}
     assert "seed = 4\n" in (tmp_path / "c" / "feddc-s4" / "config.toml").read_text()
     assert feddc("compare", "--seeds", "1,x", *tiny) == 2
-    assert "seeds must be whole numbers with commas between, not '1,x'" in capsys.readouterr().err
+    assert "--seeds must be whole numbers with commas between, not '1,x'" in capsys.readouterr().err
 
 
 def test_an_interrupted_cell_is_stored_as_such_and_continued(

@@ -48,3 +48,18 @@ def test_mistakes_are_one_sentence(tmp_path: Path, option: list[str], capsys: py
     assert feddc("run", *SMALL, *option, "--out", str(tmp_path / "run")) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
     assert not (tmp_path / "run").exists()
+
+
+def test_attacked_rounds_are_taken_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    honest = run(tmp_path / "a", "--rounds", "4")
+    run(tmp_path / "b", "--rounds", "4", "--attack", "scale:1:from=3", "--checkpoint", "1", "--keep", "3")
+    out = tmp_path / "b" / "run"
+    assert feddc("resume", str(out), "--attack", "none") == 2
+    assert "--attack changes a run only together with --rollback" in capsys.readouterr().err
+    assert feddc("resume", str(out), "--rollback", "9") != 0
+    assert "has run 4 rounds, so 9 cannot be taken back" in capsys.readouterr().err
+    assert feddc("resume", str(out), "--rollback", "2", "--attack", "none") == 0
+    assert f"took back 2 rounds of {out}; attack is none" in capsys.readouterr().out
+    again = [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
+    assert [each["metrics"] for each in again] == [each["metrics"] for each in honest]
+    assert len((out / "undone-1.jsonl").read_text().splitlines()) == 2

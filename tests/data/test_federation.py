@@ -115,3 +115,21 @@ def test_bad_data_is_refused_in_a_sentence(change: dict[str, Any], words: str) -
     with pytest.raises(feddc.FedDCError, match=words) as caught:
         feddc.Federation.from_arrays(arguments.pop("x"), arguments.pop("y"), **arguments)
     assert "\n" not in str(caught.value)
+
+
+def test_who_holds_what_as_other_libraries_have_it() -> None:
+    x, y = np.arange(12, dtype=np.float32).reshape(6, 2), np.arange(6) % 2
+    wanted = [[0, 1, 2], [3, 4, 5]]
+    for clients in ({1: [3, 4, 5], 0: [0, 1, 2]}, np.arange(6).reshape(2, 3), [range(3), range(3, 6)]):
+        federation = feddc.Federation.from_arrays(x, y, clients=clients)
+        assert [rows.tolist() for rows in federation.clients] == wanted
+
+
+def test_tables_of_pandas() -> None:
+    pandas = pytest.importorskip("pandas")
+    x, y = np.arange(12, dtype=np.float32).reshape(6, 2), np.arange(6) % 2
+    federation = feddc.Federation.from_arrays(pandas.DataFrame(x), pandas.Series(y), sizes=[6])
+    assert torch.equal(federation.x, torch.from_numpy(x))
+    assert federation.y.tolist() == y.tolist()
+    with pytest.raises(feddc.DataError, match="not texts such as 'a'"):
+        feddc.Federation.from_arrays(x, pandas.Series(list("ababab")), sizes=[6])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 import feddc
 from feddc.data import from_csv, from_image_folder
+from feddc.data.augment import flip_and_crop
 
 from . import formats
 
@@ -174,3 +176,29 @@ def test_files_that_are_no_tables(tmp_path: Path) -> None:
         from_csv(tmp_path, label="y")
     with pytest.raises(feddc.DataError, match="there is no file or folder"):
         from_csv(tmp_path / "nowhere", label="y")
+
+
+def test_augment_with_every_constructor(tmp_path: Path) -> None:
+    def noisy(batch: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
+        return batch + torch.from_numpy(rng.normal(size=tuple(batch.shape)).astype(np.float32))
+
+    (tmp_path / "rows.csv").write_text(table(20))
+    assert from_csv(tmp_path / "rows.csv", label="y", clients=2, augment=noisy).augment is noisy
+    formats.write_tree(tmp_path / "images", by_client())
+    assert from_image_folder(tmp_path / "images", augment=flip_and_crop).augment is flip_and_crop
+    assert feddc.load("digits", augment=noisy).augment is noisy
+    x, y = np.ones((6, 2), np.float32), np.arange(6) % 2
+    pairs = [(torch.ones(2), 0), (torch.ones(2), 1)]
+    datasets = feddc.Federation.from_datasets([pairs, pairs], classes=2, augment=noisy)
+    assert datasets.augment is feddc.Federation.from_arrays(x, y, sizes=[6], augment=noisy).augment
+
+
+def test_augmentation_that_does_not_fit(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text(table(20))
+    options: Any = {"path": tmp_path / "rows.csv", "label": "y", "clients": 2}
+    with pytest.raises(feddc.DataError, match=r"augment cannot take a batch of samples of shape \(\d,\): not enough"):
+        from_csv(**options, augment=flip_and_crop)
+    with pytest.raises(feddc.DataError, match="as many samples as it was given"):
+        from_csv(**options, augment=lambda batch, _: batch[:1])
+    with pytest.raises(feddc.ConfigError, match=r"augment must be a function of \(batch, generator\), not 'flip'"):
+        from_csv(**options, augment="flip")

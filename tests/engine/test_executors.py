@@ -23,7 +23,7 @@ from feddc.types import Correction
 
 SIZES = [7, 25, 1, 12, 30]
 METHODS = [
-    *(each for each in map(make_method, REGISTRY) if not hasattr(each, "local_loss")),  # those train one at a time
+    *map(make_method, REGISTRY),
     feddc.FedProx(mu=0.1),
     feddc.FedDC(alpha=0.1, server=feddc.Adam()),
     feddc.FedLESAM(base="scaffold"),
@@ -74,6 +74,7 @@ def corrections(rows: int, params: int) -> list[Correction]:
         Correction(prox=2e-4),
         Correction(linear, prox=column, scale=scale, start=offset, ahead=offset.flip(1), decay=column),
         Correction(scale=0.3, ahead=offset, decay=0.2),
+        Correction(linear, dual=offset, consensus=0.1 * offset.flip(1)),
     ]
 
 
@@ -83,7 +84,9 @@ def rows(correction: Correction, which: list[int]) -> Correction:
 
 def outcome(executor: Executor, clients: list[int], begin: Start, correction: Correction) -> list[torch.Tensor]:
     found = list(executor.train(clients, begin, lambda some: rows(correction, [clients.index(c) for c in some])))
-    return [torch.cat(column) for column in zip(*((part.params, *part.buffers) for part in found), strict=True)]
+    duals = [[] if part.dual is None else [part.dual] for part in found]
+    columns = ((part.params, *part.buffers, *dual) for part, dual in zip(found, duals, strict=True))
+    return [torch.cat(column) for column in zip(*columns, strict=True)]
 
 
 def records_of(executor: str, algorithm: object, **options: object) -> tuple[list[feddc.Record], torch.Tensor]:
@@ -102,12 +105,12 @@ def records_of(executor: str, algorithm: object, **options: object) -> tuple[lis
 
 @pytest.fixture(scope="module")
 def workers() -> Iterator[Workers]:
-    executor = Workers(job(with_buffers_and_noise(), [7, 25, 2, 13, 30]), 2)
+    executor = Workers(job(with_buffers_and_noise(), [7, 25, 2, 13, 30], sam=0.05), 2)
     yield executor
     executor.close()
 
 
-@pytest.mark.parametrize("which", range(6))
+@pytest.mark.parametrize("which", range(7))
 def test_workers_give_the_bits_of_in_process(workers: Workers, which: int) -> None:
     plain = InProcess(workers.job)
     begin = start(workers.job.module)
@@ -244,6 +247,53 @@ def test_rows_take_the_steps_of_single_clients(module: nn.Module, options: dict[
 
 def jitter(batch: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
     return batch + torch.from_numpy(rng.normal(size=batch.shape).astype(np.float32))
+
+
+def many(sizes: Sequence[int]) -> Job:
+    """Enough clients of a small network that they are trained in several groups."""
+    return job(dense(), [*sizes])
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_rows_have_the_same_bits_whatever_the_number_of_processes(workers: int) -> None:
+    rng = np.random.default_rng(0)
+    task = many(rng.integers(1, 9, size=400).tolist())
+    begin, clients = start(task.module), rng.permutation(400)[:390].tolist()
+    alone, spread = Vectorised(task), Vectorised(task, workers=workers)
+    try:
+        assert spread.workers == workers < len(alone.rows.groups(390))
+        for correction in corrections(390, begin.model.numel()):
+            expected = outcome(alone, clients, begin, correction)
+            assert all(map(torch.equal, outcome(spread, clients, begin, correction), expected))
+        assert measured(spread, begin) == measured(alone, begin)
+    finally:
+        spread.close()
+
+
+@pytest.mark.parametrize("clients", [1, 2, 5, 99, 140, 256, 257, 1000])
+def test_groups_follow_from_the_job_alone(clients: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = Vectorised(many([3] * 4)).rows
+    groups = trainer.groups(clients)
+    assert [row for group in groups for row in group] == list(range(clients))
+    assert max(map(len, groups)) - min(map(len, groups)) <= 1
+    assert max(map(len, groups)) <= 256
+    assert clients < 2 or min(map(len, groups)) > 1
+    monkeypatch.setenv("FEDDC_CORES", "1")
+    assert trainer.groups(clients) == groups
+
+
+def test_vectorised_says_in_how_many_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules[choose.__module__]
+    monkeypatch.setattr(module, "usable_cores", lambda: 2)
+    task = many([5] * 150)  # two groups
+    short, long = choose(task, 1, 140), choose(task, 10**6, 140)
+    try:
+        assert short.reason.startswith("vectorised, because ")
+        assert long.reason.startswith("vectorised in 2 worker processes, because ")
+        asked = choose(task, 1, 140, Compute("vectorised", workers=1))
+        assert asked.reason == "vectorised on cpu, as asked"
+    finally:
+        long.executor.close()
 
 
 class Peeking(nn.Linear):

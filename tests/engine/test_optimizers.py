@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,6 +67,36 @@ def test_schedules() -> None:
     assert all(falling.lr_in(t) > falling.lr_in(t + 1) > 0 for t in range(1, 10))
 
 
+def halved(round: int) -> float:
+    return 0.2 / 2**round
+
+
+def test_a_rate_for_every_round() -> None:
+    listed = feddc.LocalTraining(lr=[0.1, 0.05, 0.01])  # type: ignore[arg-type]
+    assert [listed.lr_in(t) for t in (1, 2, 3, 9)] == [0.1, 0.05, 0.01, 0.01]
+    assert listed == feddc.LocalTraining(rates="0.1,0.05,0.01") == replace(listed)
+    assert (listed.lr, listed.schedule(2, 5).rate) == (0.1, 0.05)
+    named = feddc.LocalTraining(lr=halved)  # type: ignore[arg-type]
+    assert named.rates == f"{__name__}:halved"
+    assert [named.lr_in(t) for t in (1, 2)] == [0.1, 0.05]
+    unnamed = feddc.LocalTraining(rates=lambda t: 1 / t)
+    assert (unnamed.lr, replace(unnamed, sam=0.1).lr_in(4)) == (1, 0.25)
+
+
+def test_a_schedule_trains_as_its_rates_do_and_is_kept(tmp_path: Path, model: nn.Module) -> None:
+    federation, flat = make_federation([20, 20]), {"lr": 0.1, "lr_decay": 0.5}
+    options: Any = {"rounds": 3, "algorithm": feddc.FedAvg(), "model": model, "federation": federation}
+    wanted = feddc.train(**options, training=feddc.LocalTraining(**flat)).records  # type: ignore[arg-type]
+    for rates in ("0.1,0.05,0.025", lambda t: 0.2 / 2**t, halved):
+        found = feddc.train(**options, training=feddc.LocalTraining(rates=rates)).records  # type: ignore[arg-type]
+        assert [each.metrics for each in found] == [each.metrics for each in wanted]
+    feddc.train(**options, training=feddc.LocalTraining(rates=halved), out=tmp_path / "kept")
+    assert f'rates = "{__name__}:halved"' in (tmp_path / "kept" / "config.toml").read_text()
+    with pytest.raises(feddc.ConfigError, match="cannot be stored in a run directory"):
+        feddc.train(**options, training=feddc.LocalTraining(rates=lambda t: 1 / t), out=tmp_path / "not")
+    assert not (tmp_path / "not").exists()
+
+
 @pytest.mark.parametrize("method", [feddc.Scaffold(), feddc.FedDC()])
 def test_a_variate_assumes_sgd(method: Any, model: nn.Module) -> None:
     training = feddc.LocalTraining(optimizer="adam", lr=0.001)
@@ -99,6 +131,13 @@ def test_other_methods_take_any_optimiser(method: Any, model: nn.Module) -> None
         ({"optimizer": "adamm"}, "unknown optimizer 'adamm': did you mean 'adam'"),
         ({"warmup": -1}, "warmup must be a whole number, 0 or more"),
         ({"cosine": 0}, "cosine must be a whole number, 1 or more"),
+        ({"lr": [0.1, 0.0]}, "the learning rate of round 2 must be above 0, not 0.0"),
+        ({"lr": []}, "rates must be numbers with commas between them"),
+        ({"lr": ["fast"]}, "a list of numbers, a function of the round"),
+        ({"rates": "0.1;0.2"}, "rates must be numbers with commas between them, or module:function"),
+        ({"rates": lambda _: None}, "the learning rate of round 1 must be a number, not None"),
+        ({"rates": "math:exp2x"}, "unknown learning-rate schedule in math 'exp2x'"),
+        ({"lr": [0.1], "cosine": 9}, "leave warmup and cosine out"),
     ],
 )
 def test_bad_options(options: dict[str, Any], sentence: str) -> None:

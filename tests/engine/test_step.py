@@ -26,18 +26,20 @@ CORRECTIONS = {
     "scale": Correction(random(1), prox=0.2, decay=0.3, scale=0.4),
     "start": Correction(start=random(2, 0.1)),
     "ahead": Correction(random(1), prox=0.2, decay=0.3, ahead=random(3, 0.1)),
+    "dual": Correction(random(1), dual=random(4, 0.1), consensus=random(5, 0.05)),
     "all": Correction(random(1), prox=0.2, decay=0.3, scale=0.4, start=random(2, 0.1), ahead=random(3, 0.1)),
 }
 
 
 def by_hand(
     module: nn.Module, batches: list[tuple[Tensor, Tensor]], how: Correction, training: feddc.LocalTraining
-) -> Tensor:
-    """Double precision, one operation after the other, in the order in which the documentation has them."""
+) -> tuple[Tensor, Tensor]:
+    """θ and the dual in double precision, one operation after the other, in the documentation's order."""
     module = module.double()
     theta = nn.utils.parameters_to_vector(module.parameters()).detach()
     linear, start, ahead = (torch.zeros(P) if each is None else each for each in (how.linear, how.start, how.ahead))
     theta, velocity = theta + start, torch.zeros(P, dtype=torch.float64)
+    dual, consensus = (torch.zeros(P) if each is None else each.double() for each in (how.dual, how.consensus))
 
     def gradient(at: Tensor, x: Tensor, y: Tensor) -> Tensor:
         nn.utils.vector_to_parameters(at, module.parameters())
@@ -47,14 +49,16 @@ def by_hand(
     for x, y in batches:
         at = theta + ahead
         if training.sam:
-            uphill = gradient(at, x, y)
-            at = at + training.sam * uphill / uphill.norm()
+            uphill = gradient(at, x, y) - dual - consensus
+            climb = training.sam * uphill / uphill.norm()
+            at = at + climb
+            dual = dual if how.dual is None else dual + climb - consensus
         g = how.scale * gradient(at, x, y) + linear + how.prox * theta
         if training.clip_norm is not None and g.norm() > training.clip_norm:
             g = g * training.clip_norm / g.norm()
         velocity = training.momentum * velocity + g + (training.weight_decay + how.decay) * theta
         theta = theta - training.lr * velocity
-    return theta
+    return theta, dual
 
 
 @pytest.mark.parametrize("dense", [True, False], ids=["dense", "autograd"])
@@ -70,9 +74,15 @@ def test_a_step_is_what_the_equations_say(
     generator = torch.Generator().manual_seed(5)
     batches = [(torch.randn(7, 6, generator=generator), torch.arange(7) % 3) for _ in range(4)]
     flat = FlatModel(module)
-    local_sgd(flat, batches, CORRECTIONS[name], training, training.lr, gradient_of(flat, feddc.Classification()))
-    wanted = by_hand(module, batches, CORRECTIONS[name], training)
+    given = CORRECTIONS[name]
+    dual = local_sgd(flat, batches, given, training, training.lr, gradient_of(flat, feddc.Classification()))
+    wanted, moved = by_hand(module, batches, given, training)
     torch.testing.assert_close(flat.params, wanted.float(), rtol=1e-4, atol=1e-5)
+    assert (dual is None) == (given.dual is None)
+    if dual is not None:
+        torch.testing.assert_close(dual, moved.float(), rtol=1e-4, atol=1e-5)
+        assert dual is not given.dual  # what was given is not written to
+        assert torch.equal(given.dual, random(4, 0.1))
 
 
 def test_momentum_is_that_of_torch(model: nn.Module) -> None:

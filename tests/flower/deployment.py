@@ -25,6 +25,9 @@ OFFLINE = {
     "RAY_USAGE_STATS_ENABLED": "0",
 }
 
+LONGEST = 1500
+"""Seconds after which a run is given up: a busy machine may take ten times as long as a quiet one."""
+
 
 def free_port() -> int:
     with socket.socket() as probe:
@@ -108,7 +111,7 @@ class Deployment:
             "superlink", "flower-superlink", "--host", "127.0.0.1", "--port", str(self.port),
             "--disable-runtime-dependency-installation", "--database", str(self.folder / "state.db"), *security, *more,
         )  # fmt: skip
-        self.until(self.listening, 60, "the SuperLink listens")
+        self.until(self.listening, 300, "the SuperLink listens")
         return process
 
     def supernode(
@@ -131,7 +134,7 @@ class Deployment:
             cwd=self.folder,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
         )
         try:
             return json.loads(done.stdout)
@@ -152,21 +155,21 @@ class Deployment:
             cwd=self.folder,
             capture_output=True,
             text=True,
-            timeout=400,
+            timeout=LONGEST,
         )
         return done.stdout + done.stderr
 
     def logs_of(self, run: str) -> str:
         """What the ServerApp of a run said."""
         done = subprocess.run(
-            ["flwr", "log", run, "dep", "--show"], env=self.env, capture_output=True, text=True, timeout=60
+            ["flwr", "log", run, "dep", "--show"], env=self.env, capture_output=True, text=True, timeout=300
         )
         return done.stdout + done.stderr
 
     def status(self, run: str) -> str:
         return str(self.flwr("ls", "dep", "--run-id", run)["runs"][0]["status"])
 
-    def finish(self, run: str, seconds: float = 240) -> str:
+    def finish(self, run: str, seconds: float = LONGEST) -> str:
         """Wait for the end of a run; its status."""
         self.until(lambda: self.status(run).startswith("finished"), seconds, f"run {run} finishes")
         return self.status(run)

@@ -53,12 +53,15 @@ class FakeGrid(Grid):
         return ids
 
     def _run(self, client: int, message: Message) -> Message:
-        node: dict[str, Any] = {"partition-id": client, "state-dir": str(self.folder)}
-        context = Context(1, message.metadata.dst_node_id, node, RecordDict(), {})
+        context = Context(1, message.metadata.dst_node_id, self.node_config(client), RecordDict(), {})
         try:
             return self.app(message, context)
         except Exception as error:  # as Flower's own process does
             return Message(Error(1, str(error)), reply_to=message)
+
+    def node_config(self, client: int) -> dict[str, Any]:
+        """What a site was started with."""
+        return {"partition-id": client, "state-dir": str(self.folder)}
 
     def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
         return [self._delivered(id) for id in message_ids if id in self.replies and not self._held(id)]

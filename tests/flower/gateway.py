@@ -37,9 +37,9 @@ def gateway(folder: Path, superlink: int) -> Iterator[int]:
         yield port
 
 
-@contextmanager
-def with_nginx(folder: Path, superlink: int) -> Iterator[int]:
-    port, text = free_port(), CONFIGURATION.read_text()
+def nginx_command(folder: Path, superlink: int, port: int, *options: str) -> list[str]:
+    """nginx with the gateway's configuration, whose paths and ports are those given."""
+    text = CONFIGURATION.read_text()
     for old, new in {
         "listen 8443": f"listen 127.0.0.1:{port}",
         "127.0.0.1:8000": f"127.0.0.1:{superlink}",
@@ -52,7 +52,13 @@ def with_nginx(folder: Path, superlink: int) -> Iterator[int]:
         text = text.replace(old, new)
     (folder / "nginx.conf").write_text(text)
     assert NGINX
-    command = [NGINX, "-p", str(folder), "-c", str(folder / "nginx.conf"), "-g", "daemon off;"]
+    return [NGINX, "-p", str(folder), "-c", str(folder / "nginx.conf"), *options]
+
+
+@contextmanager
+def with_nginx(folder: Path, superlink: int) -> Iterator[int]:
+    port = free_port()
+    command = nginx_command(folder, superlink, port, "-g", "daemon off;")
     with (folder / "gateway.log").open("ab") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
     try:

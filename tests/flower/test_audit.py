@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import stat
 from pathlib import Path
 
+import numpy as np
 from flwr.app import Message
 
 import feddc
@@ -36,5 +38,8 @@ def test_everything_that_a_site_sent_is_on_record_and_no_value_is(tmp_path: Path
         }
         assert line["settings"] == sorted(reply.content["config"])
         assert set(line) == {"time", "run", "asked", "round", "settings", "arrays"}
+    saved = io.BytesIO()
+    np.save(saved, sent[1].content["arrays"]["delta"].numpy())
+    assert lines[1]["arrays"][0]["sha256"] == hashlib.sha256(saved.getvalue()).hexdigest()  # as docs/runbook.md says
     assert lines[1]["arrays"][0]["shape"] == [83]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

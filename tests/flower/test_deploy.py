@@ -7,6 +7,8 @@ import dataclasses
 import http.server
 import re
 import shlex
+import shutil
+import subprocess
 import threading
 import tomllib
 from collections.abc import Iterator
@@ -25,7 +27,7 @@ from feddc.flower.new import write_app
 from feddc.flower.settings import override
 from feddc.options import LocalTraining
 from tests.flower.deployment import free_port
-from tests.flower.gateway import allowed
+from tests.flower.gateway import NGINX, allowed, nginx_command
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -64,6 +66,38 @@ def test_systemd_units(path: Path) -> None:
         assert "--app-hash" in words
     else:
         assert words[words.index("--host") + 1] == "127.0.0.1"  # only the gateway is reached from outside
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_systemd_itself_takes_the_units(path: Path, tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("needs systemd-analyze")
+    text = re.sub(r"(?m)^ExecStart=/opt/feddc/bin/\S+", "ExecStart=/bin/true", path.read_text())  # not installed here
+    assert "PATH=/opt/feddc/bin:" in text  # Flower's processes start each other by name
+    (tmp_path / path.name).write_text(text)
+    command = ["systemd-analyze", "verify", "--man=no", str(tmp_path / path.name)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = [line for line in done.stderr.splitlines() if path.name in line]
+    assert said == []
+
+
+@pytest.mark.skipif(NGINX is None or not shutil.which("openssl"), reason="needs nginx (or FEDDC_NGINX) and openssl")
+def test_nginx_itself_takes_the_gateway(tmp_path: Path) -> None:
+    make = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=ca -keyout server.key -out server.pem"
+    subprocess.run(shlex.split(make), cwd=tmp_path, check=True, capture_output=True)
+    (tmp_path / "ca.crt").write_bytes((tmp_path / "server.pem").read_bytes())
+    done = subprocess.run(nginx_command(tmp_path, 8000, free_port(), "-t"), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "emerg" not in done.stderr
+    assert "[warn]" not in done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("logrotate"), reason="needs logrotate")
+def test_logrotate_itself_takes_the_rules() -> None:
+    done = subprocess.run(
+        ["logrotate", "--debug", str(DEPLOY / "logrotate.conf")], capture_output=True, text=True, check=False
+    )
+    assert "error:" not in done.stderr.lower()
 
 
 def test_compose_file() -> None:

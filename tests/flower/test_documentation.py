@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shlex
 import shutil
@@ -15,9 +17,10 @@ import torch
 from safetensors.torch import load_file
 
 import feddc
-from tests.flower.deployment import Deployment, descendants, free_port, gone_within
+from tests.flower.deployment import BIN, Deployment, descendants, free_port, gone_within
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "federation.md").read_text()
+HEARTS = Path(os.environ.get("FEDDC_TEST_DATA", Path(__file__).parents[3] / "shared" / "data")) / "heart-disease"
 FIRST, SECOND = DOCUMENT.split("## TLS and keys")
 
 
@@ -48,7 +51,7 @@ class Reader:
         name, *_ = words = shlex.split(line)
         if name == "flower-superlink":
             self.deployment.start("superlink", *words)
-            self.deployment.until(self.deployment.listening, 60, "the SuperLink listens")
+            self.deployment.until(self.deployment.listening, 300, "the SuperLink listens")
         elif name == "flower-supernode" or words[:3] == ["feddc", "flower", "node"]:
             self.nodes.append(self.deployment.start(f"node{len(self.nodes)}", *words))
         else:
@@ -91,7 +94,7 @@ def test_three_hospitals(reader: Reader) -> None:
             superlink = deployment.processes[0]
             deployment.stop(superlink)
             deployment.start("superlink", *superlink.args)  # type: ignore[misc]
-            deployment.until(deployment.listening, 60, "the SuperLink listens again")
+            deployment.until(deployment.listening, 300, "the SuperLink listens again")
     check_model(deployment, "hospitals", 3)
     trainers = deployment.trainers()
     assert len(trainers) == 3
@@ -104,7 +107,31 @@ def test_three_hospitals(reader: Reader) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2400)
+@pytest.mark.skipif(not HEARTS.is_dir(), reason="needs the UCI heart-disease files, in FEDDC_TEST_DATA/heart-disease")
+def test_four_hospitals_with_tables_of_their_own(tmp_path: Path) -> None:
+    """To the last round, with every hospital's own score in the records and in the report."""
+    [commands] = re.findall(r"```bash\n(.*?)```", FIRST, re.DOTALL)
+    for path in HEARTS.glob("processed.*.data"):
+        shutil.copy(path, tmp_path)
+    env = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": str(Path(feddc.__file__).parents[1])}
+    done = subprocess.run(
+        ["bash", "-e", "-c", commands], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=2300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    [records] = (tmp_path / "federation" / "home" / "feddc").glob("*/server/records.jsonl")
+    rounds = [json.loads(line) for line in records.read_text().splitlines()]
+    [wanted] = re.findall(r"clients=4 rounds=(\d+)", commands)
+    assert [record["participants"] for record in rounds] == [[0, 1, 2, 3]] * int(wanted)
+    scores = [site["measures"]["accuracy"] for site in rounds[-1]["sites"]]
+    assert len(scores) == 4
+    assert rounds[-1]["metrics"]["accuracy"] > 0.6
+    [page] = tmp_path.rglob("report.html")
+    assert "Sites: " in page.read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.skipif(
     not shutil.which("openssl") or not shutil.which("ssh-keygen"), reason="needs openssl and ssh-keygen"
 )

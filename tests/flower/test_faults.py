@@ -193,7 +193,7 @@ def test_a_round_goes_on_without_a_client_that_went_away_and_with_it_when_it_is_
         if record.round == 2:
             grid.nodes = {**grid.nodes, 99: 2}  # back, with another node id
     assert taken_part == [(0, 1, 2, 3, 4), (0, 1, 3, 4), (0, 1, 2, 3, 4), (0, 1, 2, 3, 4)]
-    assert "round 2 goes on without client 2, which is not connected" in said()
+    assert "round 2 continues without client 2, which is not connected" in said()
     _, simulation = simulated(feddc.FedDC(), participation=None, cohorts=without(2, round=2))
     torch.testing.assert_close(run.progress.server, simulation.server, rtol=1e-5, atol=1e-6)
 

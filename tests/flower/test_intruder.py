@@ -16,7 +16,7 @@ from tests.flower.gateway import gateway
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(1800),
     pytest.mark.skipif(
         not shutil.which("openssl") or not shutil.which("ssh-keygen"), reason="needs openssl, ssh-keygen"
     ),

@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 import torch
 from flwr.app import Message
+from hypothesis import given, settings, strategies as st
 
 import feddc
 from feddc.errors import ConfigError, RunError
 from feddc.flower import Settings, client_app
+from feddc.flower.client.guarding import site_guard
 from feddc.flower.client.memory import ClientMemory
 from feddc.flower.server.coordinator import Coordinator
 from feddc.flower.states import templates
-from feddc.models import FlatModel
+from feddc.models import Buffers, FlatModel
 from tests.flower import task
 from tests.flower.fake import FakeGrid
 from tests.flower.test_parity import coordinator, simulated
@@ -151,7 +153,7 @@ def test_what_sites_clip_and_add_is_what_they_remember(algorithm: Any, privacy: 
     assert all(site.update is None for r in records for site in r.sites)
 
 
-RULES = ["norm:0.8", "trimmed-mean:0.2", "median", "centered-clip:0.8"]
+RULES = ["norm:0.8", "trimmed-mean:0.2", "trimmed-mean:0.2:mean", "median", "centered-clip:0.8"]
 
 
 @pytest.mark.parametrize("algorithm", [feddc.FedAvg(), *STATEFUL], ids=str)
@@ -207,17 +209,61 @@ def test_a_site_demands_more_than_the_server_asks_for(tmp_path: Path) -> None:
             sent.setdefault(client, []).append(float(np.linalg.norm(arrays["delta"].numpy())))
         return reply
 
-    settings = Settings(
+    asked = Settings(
         clients=5, rounds=2, wait=0, answer_within=0.01, training=task.TRAINING, folder=str(tmp_path / "server")
     )
     app = client_app(task.load_client, task.make_model)
-    run = Coordinator(Sites(app, 5, tmp_path / "clients"), feddc.FedDC(alpha=0.1), task.make_model(), settings)
+    run = Coordinator(Sites(app, 5, tmp_path / "clients"), feddc.FedDC(alpha=0.1), task.make_model(), asked)
     run.members.grid.tamper = look  # type: ignore[attr-defined]
     list(run.run())
     assert max(sent[1]) == pytest.approx(0.01, rel=1e-4)
     assert max(sent[3]) == pytest.approx(0.02, rel=1e-4)
     assert min(sent[0]) > 0.03
     agrees(run, tmp_path)
+
+
+numbers = st.one_of(st.floats(), st.integers(-5, 5), st.just(1e300))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.dictionaries(st.sampled_from(["clip", "noise", "range", "bits", "later", "x"]), numbers), st.floats(0.01, 2))
+def test_nothing_that_a_server_asks_for_weakens_what_a_site_demands(asked: dict[str, Any], demanded: float) -> None:
+    """Whatever numbers a question has: the update has the site's clip and noise, or there is none."""
+    node = {"update-clip": 0.5, "update-noise": demanded}
+    config = {f"guard.{name}": value for name, value in asked.items()}
+    try:
+        guard = site_guard(config, node, Buffers(torch.zeros(0), torch.zeros(0, dtype=torch.int64)))
+        sent = [guard.used(100 * torch.ones(1, 200)) for _ in range(2)]
+    except ConfigError:
+        return
+    assert all(each.isfinite().all() for each in sent)
+    assert guard.clip is not None
+    assert guard.clip <= 0.5
+    assert guard.noise >= demanded * guard.clip
+    assert not torch.equal(*sent) or guard.lattice is not None or guard.clip < 1e-30
+
+
+def test_a_site_that_demands_masks_sends_no_bare_update() -> None:
+    none = Buffers(torch.zeros(0), torch.zeros(0, dtype=torch.int64))
+    with pytest.raises(ConfigError, match="under masks only"):
+        site_guard({}, {"secure-least": 3}, none)
+    assert site_guard({"guard.bits": 16, "guard.range": 2.0}, {"secure-least": 3}, none).lattice is not None
+
+
+def test_a_site_refuses_sums_of_fewer_than_it_demands(tmp_path: Path) -> None:
+    """Client 0 takes part in sums of at least 4; a threshold of 3 among 5 is not enough for it."""
+
+    class Sites(FakeGrid):
+        def _run(self, client: int, message: Message) -> Message:
+            from flwr.app import Context, RecordDict
+
+            node = {"partition-id": client, "state-dir": str(self.folder)} | ({} if client else {"secure-least": 4})
+            return self.app(message, Context(1, message.metadata.dst_node_id, node, RecordDict(), {}))
+
+    run = coordinator(feddc.FedAvg(), tmp_path, secure="masked", rounds=1, **ALL)
+    run.members.grid.__class__ = Sites
+    [record] = run.run()
+    assert record.participants == (1, 2, 3, 4)
 
 
 @pytest.mark.parametrize(
@@ -227,6 +273,7 @@ def test_a_site_demands_more_than_the_server_asks_for(tmp_path: Path) -> None:
         ({"secure": "masked", "late": "use"}, "late=use is not possible"),
         ({"secure": "masked", "robust": "median"}, "secure hides single updates"),
         ({"robust": "median", "late": "use"}, "robust compares answers of one round"),
+        ({"robust": "median:from=3"}, "applies from the round in which it is first given"),
         ({"attack": "sign-flip"}, "attack poisons simulated clients only"),
     ],
 )

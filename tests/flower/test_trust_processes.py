@@ -12,7 +12,7 @@ import pytest
 from feddc.flower.new import write_app
 from tests.flower.deployment import Deployment
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 # What Flower's own process sends is looked at, and client 1 poisons its update in the experiment "poisoned".
 WATCHED = """
@@ -64,7 +64,7 @@ def test_a_masked_run(deployment: Deployment) -> None:
     """What a site sends is masked bytes and nothing else, and the model learns."""
     app, watch = deployment.folder / "hospitals", f"watch='{deployment.folder}'"
     for client in range(3):
-        deployment.supernode(client, config=watch)
+        deployment.supernode(client, config=watch, warm=True)
     deployment.stream(app, "experiment='masked' rounds=2 secure='masked' method='feddc:alpha=0.1'")
     assert [record["participants"] for record in deployment.records("masked")] == [[0, 1, 2]] * 2
     assert accuracy(deployment, "masked") > 0.8
@@ -77,10 +77,29 @@ def test_a_poisoned_site_is_held_and_another_clips_its_own(deployment: Deploymen
     """One site of three sends −10 × its update, whose clients keep state; the third has a clip in its node's config."""
     app, watch = deployment.folder / "hospitals", f"watch='{deployment.folder}'"
     for client in range(3):
-        deployment.supernode(client, config=watch + (" update-clip=1.5" if client == 2 else ""))
+        deployment.supernode(client, config=watch + (" update-clip=1.5" if client == 2 else ""), warm=True)
     deployment.stream(app, "experiment='poisoned' rounds=6 robust='trimmed-mean:0.3' method='feddc:alpha=0.1'")
     assert [record["participants"] for record in deployment.records("poisoned")] == [[0, 1, 2]] * 6
     assert accuracy(deployment, "poisoned") > 0.8
     lengths = [sent["arrays"]["delta"] for sent in sent_by(deployment, 2)]
     assert max(lengths) == pytest.approx(1.5, rel=1e-3)
     assert max(sent["arrays"]["delta"] for sent in sent_by(deployment, 0)) > 1.6
+
+
+def test_rounds_are_taken_back_from_server_and_sites(deployment: Deployment) -> None:
+    """A run with rollback=2 goes back to round 1 at the server and at every site, and comes to the same again."""
+    app, watch = deployment.folder / "hospitals", f"watch='{deployment.folder}'"
+    for client in range(3):
+        deployment.supernode(client, config=watch)
+    settings = "experiment='back' rounds=3 method='feddc:alpha=0.1'"
+    deployment.stream(app, settings)
+    first = deployment.records("back")
+    deployment.stream(app, f"{settings} rollback=2")
+    again = deployment.records("back")
+    assert [record["round"] for record in again] == [1, 2, 3]
+    assert [record["metrics"] for record in again] == [record["metrics"] for record in first]
+    rounds = [sent["config"]["round"] for sent in sent_by(deployment, 0)]
+    assert rounds == ["1", "2", "3", "2", "3"]
+    assert all(sent["config"]["lost"] == "False" for sent in sent_by(deployment, 0))
+    undone = next(deployment.home.rglob("undone-1.jsonl")).read_text().splitlines()
+    assert [json.loads(line)["round"] for line in undone] == [2, 3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,9 @@ def test_the_settings_are_flamby_s() -> None:
         assert (config.weight_decay, config.lr_decay, config.lr) == (0.0, 1.0, ROWS[cell.row].lr)
 
 
-def test_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_and_its_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_hospitals(tmp_path)
+    page = tmp_path / "page" / "flamby-heart.md"
     options = [
         "--methods",
         "FedAvg,FedDC",
@@ -32,13 +34,26 @@ def test_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         str(tmp_path / "out"),
         "--data-dir",
         str(tmp_path),
+        "--report",
+        str(page.parent),
     ]
-    with pytest.raises(SystemExit) as ended:
-        main(["reproduce", "flamby-heart", *options])
-    assert not ended.value.code
+
+    def reproduce(*more: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(["reproduce", "flamby-heart", *options, *more])
+        assert not ended.value.code
+        return page.read_text()
+
+    written = reproduce()
     printed = capsys.readouterr().out
     assert "| 0.748" in printed
-    assert all(name in printed for name in ("Cleveland", "Hungary", "Switzerland", "VA Long Beach", "majority class"))
+    shown = ("Cleveland", "Hungary", "Switzerland", "VA Long Beach", "majority class")
+    assert all(name in printed and name in written for name in shown)
+    assert "| majority class | 0.516 | 0.538 | 0.629 | 0.938 | 0.778 |" in written
+    assert "Switzerland.** All 30" in written
+    shutil.rmtree(tmp_path / "out")
+    page.unlink()
+    assert reproduce("--stored") == written
 
 
 def test_fedavg_meets_the_published_figures() -> None:

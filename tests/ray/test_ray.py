@@ -51,7 +51,7 @@ def spread(address: str) -> Iterator[RayExecutor]:
     executor.close()
 
 
-@pytest.mark.parametrize("which", range(6))
+@pytest.mark.parametrize("which", range(7))
 def test_ray_gives_the_bits_of_workers(spread: RayExecutor, which: int) -> None:
     begin = start(spread.job.module)
     correction = corrections(4, begin.model.numel())[which]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -94,3 +95,5 @@ def test_it_compiles(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout[-2000:]
     assert (tmp_path / "tex" / "report.pdf").read_bytes().startswith(b"%PDF")
     assert "undefined" not in done.stdout
+    wide = [float(each) for each in re.findall(r"Overfull \\hbox \(([\d.]+)pt too wide", done.stdout)]
+    assert max(wide, default=0.0) < 1, done.stdout  # no table sticks out of its column or page

@@ -142,6 +142,7 @@ def test_the_commands_give_the_same_configurations(tmp_path: Path) -> None:
     [one, two] = arrange(collect([tmp_path / "c"]))
     for setting in (one, two):
         for line in commands(setting):
+            assert "--seeds" not in line  # the runs of a setting were repeated with no other seed
             words = [word for word in line.split() if word != "--no-diagnostics"]
             flags = dict(zip(words[2::2], words[3::2], strict=False))
             assert words[:2] in (["feddc", "compare"], ["feddc", "run"])
@@ -150,6 +151,18 @@ def test_the_commands_give_the_same_configurations(tmp_path: Path) -> None:
             given |= {"diagnostics": False} if "--no-diagnostics" in line else {}
             made = configurations(given, methods.split(","))
             assert set(made) <= {run.config for run in setting.runs}
+
+
+def test_seeds_are_one_command(tmp_path: Path) -> None:
+    for seed in (0, 1, 2):
+        write_comparison(tmp_path / str(seed), ("fedavg", "feddc"), seed=seed)
+    write_run(tmp_path / "more" / "x", method="fedprox", seed=7)
+    [setting] = settings(tmp_path)
+    both, alone = commands(setting)
+    assert both.startswith("feddc compare --methods fedavg,feddc:alpha=0.1 --seeds 0,1,2 --data digits")
+    assert "--seed " not in both
+    assert alone.startswith("feddc run --method fedprox:")
+    assert alone.endswith("--seed 7")
 
 
 def test_a_missing_plotly_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,8 @@ def test_a_page_is_what_its_data_says(name: str, tmp_path: Path, monkeypatch: py
     for file in RESULTS.glob("*.json"):
         shutil.copy(file, folder)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(pages, "save_picture", _named)  # drawing takes a second for each picture
+    for drawing in ("save_picture", "save_dots"):
+        monkeypatch.setattr(pages, drawing, _named)  # drawing takes a second for each picture
     monkeypatch.setattr(summary, "save_picture", lambda _, path: path.touch())
     text = (RESULTS / name).read_text(encoding="utf-8")
     [command] = re.findall(r"^Made by `feddc ([^`]+)`", text, re.MULTILINE)

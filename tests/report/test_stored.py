@@ -106,3 +106,14 @@ def test_where_a_run_comes_from_is_stored(tmp_path: Path, cells: list[Cell]) -> 
     assert "sums have been put in another order" not in pages.origins([back])
     early = replace(back, about={"versions": {"commit": "at or before 2cf957a"}})
     assert "sums have been put in another order" in pages.origins([early, early])
+
+
+def test_many_methods_are_rows_of_dots(tmp_path: Path) -> None:
+    chosen = select("beyond", Selection(["digits"], seeds=(0, 1)))
+    runs = [run(each, 0.5, 0.9, 0.96) for each in chosen[:40]] + [not_run(each.config) for each in chosen[40:]]
+    text = pages.page(tmp_path, "beyond-digits", runs, "feddc reproduce").read_text()
+    assert [file.name for file in tmp_path.glob("*.png")] == [
+        "beyond-digits-digits-dirichlet-0.1-20-clients-30-a-round-dots.png"
+    ]
+    assert "**Rounds to 95 %: digits, dirichlet:0.1, 20 clients, 30 % a round**" in text
+    assert "| FedAvg | 3.0 ± 0.0 |" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from feddc.report.columns import ratio, rounds_text
@@ -145,3 +146,15 @@ def test_differences_have_intervals(tmp_path: Path) -> None:
     assert found["best-difference"] == "+0.00, no interval"
     assert bold(table) == {("FedDC", "rounds-difference")}
     assert difference_table(only(write_run(tmp_path / "x" / "a").parent)) is None
+
+
+def test_what_was_spent_of_a_privacy_budget_is_a_column(tmp_path: Path) -> None:
+    write_run(tmp_path / "plain", method="fedavg", rounds=3)
+    assert "epsilon" not in texts(score_table(only(tmp_path)), "FedAvg")
+    write_run(tmp_path / "private", method="feddc", rounds=3)
+    file = tmp_path / "private" / "records.jsonl"
+    lines = [json.loads(line) | {"epsilon": 0.5 * n} for n, line in enumerate(file.read_text().splitlines(), 1)]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    table = score_table(only(tmp_path))
+    assert texts(table, "FedDC")["epsilon"] == "1.50"
+    assert texts(table, "FedAvg")["epsilon"] == ""

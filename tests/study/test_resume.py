@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from torch import nn
 
-from feddc.algorithms import METHODS, make_method
+from feddc.algorithms import METHODS
 from feddc.engine import Record
 from feddc.errors import RunError, StorageError
 from feddc.models.zoo import MODELS
@@ -64,8 +64,6 @@ def result(out: Path) -> tuple[list[Record], bytes]:
 @pytest.mark.parametrize("executor", ["in-process", "vectorised"])
 @pytest.mark.parametrize("method", [*METHODS, "feddc:server=yogi", "fedavg:server_momentum=0.9", "feddc:form=paper"])
 def test_every_method_goes_on_exactly(method: str, executor: str, tmp_path: Path) -> None:
-    if executor == "vectorised" and hasattr(make_method(method), "local_loss"):
-        executor = "in-process"  # a loss of its own trains one client at a time
     chosen = config(method=method, executor=executor, participation=0.5)
     run(chosen, tmp_path / "whole")
     interrupted(chosen, tmp_path / "parts", 1, 3, 5)

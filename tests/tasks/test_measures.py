@@ -117,6 +117,20 @@ def test_one_s_own_measures() -> None:
     assert found["far"] == pytest.approx(float((output[:, 0].sigmoid() - target).abs().mean()))
 
 
+def test_torchmetrics_see_all_outputs_at_once() -> None:
+    """Logits that are all in 0..1 would be taken for probabilities in a block of their own, others would not: merged
+    states of the blocks then have another AUROC than the samples have."""
+    output, target = torch.tensor([0.9, 0.1, 0.8, 0.2, 3.0, 2.0]), torch.tensor([0, 0, 1, 0, 1, 1])
+    task = feddc.make_task(
+        loss=lambda out, y: (out - y).square(), metrics={"auroc": torchmetrics.AUROC("binary")}, score="auroc"
+    )
+    assert measured(task, output, target)["auroc"] == pytest.approx(metrics.roc_auc_score(target, output))  # 8/9
+    merged = torchmetrics.AUROC("binary")
+    for block in (slice(4), slice(4, 6)):
+        merged.update(output[block], target[block])
+    assert float(merged.compute()) == pytest.approx(7 / 9)  # once it is 8/9, states can be merged
+
+
 def test_a_measure_that_is_not_defined_is_left_out() -> None:
     task = feddc.make_task(
         loss=lambda out, y: (out - y).square(), metrics={"auroc": torchmetrics.AUROC("binary")}, score="auroc"

@@ -94,3 +94,16 @@ def test_bad_options_are_refused() -> None:
         planned(make_privacy("central"), POISSON, 10, -1.0)
     with pytest.raises(ConfigError, match="delta must be above 0 and at most 1"):
         Budget(make_privacy("central:noise=1"), POISSON, delta=0.0)
+
+
+def test_what_chance_saves_and_for_whom() -> None:
+    """Joining at random is cheap for central noise only, and cohorts of a fixed size cost more for the same number."""
+
+    def epsilon(mechanism: str, draws: Draws) -> float:
+        return Budget(make_privacy(f"{mechanism}:noise=2"), draws).epsilon(20)
+
+    everyone, joins, fixed = Draws(100, 100, False, False), Draws(100, 10, True, False), Draws(100, 10, True, True)
+    assert epsilon("central", joins) < 0.3 * epsilon("central", everyone)
+    assert epsilon("central", fixed) > 1.5 * epsilon("central", joins)
+    for mechanism in ("local", "distributed"):
+        assert epsilon(mechanism, joins) == epsilon(mechanism, fixed) == epsilon(mechanism, everyone)

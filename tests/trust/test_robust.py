@@ -9,9 +9,10 @@ from hypothesis import given, settings, strategies as st
 from feddc.errors import ConfigError
 from feddc.trust.attacks import ATTACKS, Little, SignFlip, make_attack
 from feddc.trust.robust import ROBUST, make_rule
+from feddc.trust.window import Window, windowed
 
 QUICK = settings(max_examples=30, deadline=None)
-RULES = ["norm:1", "trimmed-mean:0.3", "median", "centered-clip:1"]
+RULES = ["norm:1", "trimmed-mean:0.3", "trimmed-mean:0.3:mean", "median", "centered-clip:1"]
 
 
 def cohort(clients: int, size: int = 40, seed: int = 0, apart: float = 0.3) -> torch.Tensor:
@@ -25,13 +26,29 @@ def test_every_rule_is_tested() -> None:
 
 
 @QUICK
-@given(st.integers(1, 12), st.integers(0, 1000))
-def test_the_trimmed_mean_is_the_mean_of_the_kept_values(clients: int, seed: int) -> None:
+@given(st.integers(1, 12), st.integers(0, 1000), st.sampled_from(["nearest", "mean"]))
+def test_the_trimmed_mean_is_the_mean_of_the_kept_values(clients: int, seed: int, cut: str) -> None:
     delta = cohort(clients, seed=seed, apart=5.0)
-    used = make_rule("trimmed-mean:0.3").filter(delta).used(delta)
+    used = make_rule(f"trimmed-mean:0.3:cut={cut}").filter(delta).used(delta)
     cut = min(-(-3 * clients // 10), (clients - 1) // 2)
     kept = delta.sort(dim=0).values[cut : clients - cut]
     torch.testing.assert_close(used.mean(dim=0), kept.mean(dim=0), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("cut", ["nearest", "mean"])
+def test_attackers_that_push_every_round_part_from_the_honest_ones_unless_they_are_cut_to_the_mean(cut: str) -> None:
+    """What is used of a client adds up in its drift: with cut=nearest the drifts grow apart by the same every round."""
+    rule, drift, gaps = make_rule(f"trimmed-mean:0.3:cut={cut}"), torch.zeros(10, 40), []
+    for round in range(50):
+        honest = cohort(10, seed=round, apart=1.0) - 1
+        sent = make_attack("constant:3:factor=50").poison(honest, torch.arange(10) < 3)
+        drift += rule.filter(sent).used(sent)
+        gaps.append(float((drift[:3].mean(dim=0) - drift[3:].mean(dim=0)).abs().mean()))
+    if cut == "nearest":
+        assert gaps[49] == pytest.approx(2 * gaps[24], rel=0.1)
+        assert gaps[49] > 25
+    else:
+        assert max(gaps) < 1  # what attackers send is at times among the values that are kept
 
 
 @QUICK
@@ -103,9 +120,27 @@ def test_a_little_is_as_far_as_the_paper_says() -> None:
     assert Little.largest_z(50, 24) == pytest.approx(1.426, abs=0.001)
 
 
+def test_a_window_is_written_with_the_rest() -> None:
+    assert windowed("sign-flip:3:from=5:until=8:factor=2") == ("sign-flip:3:factor=2", Window(5, 8))
+    assert windowed("median") == ("median", Window())
+    assert Window(5, 8).on("sign-flip:3") == "sign-flip:3:from=5:until=8"
+    assert Window().on("median") == "median"
+    assert [round for round in range(1, 7) if round in Window(2, 4)] == [2, 3, 4]
+    for text, why in [
+        ("median:from=x", "from must be a whole number"),
+        ("median:from=0", "from must be a whole number, 1 or more"),
+        ("median:from=5:until=4", "until=4 is before from=5"),
+        ("median:until=4:until=5", "has until twice"),
+    ]:
+        with pytest.raises(ConfigError, match=why):
+            windowed(text)
+
+
 def test_bad_options_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"share must be at least 0 and at most 0\.5"):
         make_rule("trimmed-mean:0.7")
+    with pytest.raises(ConfigError, match="cut must be one of nearest, mean, not 'none'"):
+        make_rule("trimmed-mean:0.2:none")
     with pytest.raises(ConfigError, match="did you mean 'median'"):
         make_rule("meidan")
     with pytest.raises(ConfigError, match="clients must be a whole number"):

@@ -10,12 +10,14 @@ import torch
 from Crypto.Protocol.SecretSharing import Shamir
 from hypothesis import given, settings, strategies as st
 
+from feddc.algorithms.feddc import FedDC
 from feddc.errors import ConfigError, ProtocolError
-from feddc.trust.secure import Lattice, keys
+from feddc.trust.secure import Lattice, keys, make_secure
 from feddc.trust.secure.client import SecureClient
 from feddc.trust.secure.lattice import Weighting, distinct
 from feddc.trust.secure.messages import Session, session_of
 from feddc.trust.secure.server import SecureServer
+from feddc.types import Local
 from tests.trust.sessions import run_session
 
 QUICK = settings(max_examples=20, deadline=None)
@@ -186,6 +188,56 @@ def test_a_client_survives_any_bytes_and_stays_where_it_was(noise: bytes, done: 
             calls[done](bad)
     if done:
         assert calls[done](good)  # it was not moved
+
+
+def ask(client: SecureClient, exchange: int, message: bytes) -> bytes:
+    """The question of an exchange, from 0."""
+    if exchange == 0:
+        return client.keys()
+    if exchange == 2:
+        return client.masked(message, [np.arange(2)])
+    return client.shares(message) if exchange == 1 else client.reveal(message)
+
+
+@FUZZ
+@given(st.lists(st.integers(0, 3), max_size=12))
+def test_exchanges_out_of_order_or_repeated_are_refused(order: list[int]) -> None:
+    """Whatever order a server asks in, a client answers each exchange once, after the one before it."""
+    clients, server, done = {n: SecureClient(n, SMALL) for n in range(3)}, SecureServer(SMALL, range(3)), 0
+    takes = [server.add_keys, server.add_shares, server.add_masked, server.add_reveal]
+    asks = [server.roster, server.inboxes, server.survivors]
+    questions: list[dict[int, bytes]] = [dict.fromkeys(clients, b"")]
+    for exchange in [*order, *range(4)]:
+        if exchange != done:
+            with pytest.raises(ProtocolError):
+                ask(clients[0], exchange, questions[exchange][0] if exchange < done else b"")
+            continue
+        for n, client in clients.items():
+            takes[exchange](n, ask(client, exchange, questions[exchange][n]))
+        done += 1
+        if done < 4:
+            questions.append(asks[exchange]())
+    assert server.sums()[0].tolist() == [0, 3]
+
+
+def test_keys_are_new_for_every_client_and_session_names_tell_rounds_and_attempts_apart() -> None:
+    assert SecureClient(0, SMALL).keys() != SecureClient(0, SMALL).keys()
+    names = {session_of("a", 1, "x"), session_of("a", 2, "x"), session_of("a", 1, "y"), session_of("b", 1, "x")}
+    assert len(names) == 4
+
+
+def test_unequal_clients_mask_a_second_and_wider_sum() -> None:
+    secure = make_secure("masked")
+    for sizes, taken, rings in (
+        ([8, 8, 8], [1, 1, 1], [32]),
+        ([8, 16, 40], [1, 2, 5], [32]),
+        ([8, 13, 40], [1, 2, 4], [32, 64]),
+    ):
+        samples, steps = (torch.tensor(each, dtype=torch.float32).unsqueeze(1) for each in (sizes, taken))
+        weight = samples / samples.mean()
+        local = Local(round=1, nominal=10, lr=0.1, rate=0.1, steps=steps)
+        columns = {name: each.flatten().tolist() for name, each in FedDC().weigh(local, weight).items()}
+        assert sorted(each.ring(secure.lattice) for each in distinct(columns)[0]) == rings
 
 
 @pytest.mark.parametrize(

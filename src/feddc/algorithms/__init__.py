@@ -14,6 +14,7 @@ from .fedacg import FedACG
 from .fedavg import FedAvg
 from .fedcm import FedCM
 from .feddc import FedDC
+from .feddecorr import FedDecorr
 from .feddyn import FedDyn
 from .fedinit import FedInit
 from .fedlc import FedLC
@@ -21,10 +22,12 @@ from .fedlesam import FedLESAM
 from .fednova import FedNova
 from .fedntd import FedNTD
 from .fedprox import FedProx
+from .fedsmoo import FedSMOO
+from .moon import MOON
 from .scaffold import Scaffold
 from .server import SGD, Adagrad, Adam, ExP, ServerOptimizer, Yogi
 
-METHODS: specs.Table = {
+METHODS: specs.Registry = {
     "fedavg": FedAvg,
     "fedprox": FedProx,
     "scaffold": Scaffold,
@@ -38,16 +41,19 @@ METHODS: specs.Table = {
     "fedlesam": FedLESAM,
     "fedlc": FedLC,
     "fedntd": FedNTD,
+    "moon": MOON,
+    "feddecorr": FedDecorr,
     "fedsam": FedSAM,
     "mofedsam": MoFedSAM,
     "fedspeed": FedSpeed,
     "fedgamma": FedGamma,
+    "fedsmoo": FedSMOO,
     "fedexp": FedExP,
     "fedadam": FedAdam,
     "fedyogi": FedYogi,
     "fedadagrad": FedAdagrad,
 }
-SERVERS: specs.Table = {"sgd": SGD, "adam": Adam, "yogi": Yogi, "adagrad": Adagrad, "exp": ExP}
+SERVERS: specs.Registry = {"sgd": SGD, "adam": Adam, "yogi": Yogi, "adagrad": Adagrad, "exp": ExP}
 
 __all__ = [
     "METHODS",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from ..errors import check_number
 from .fedavg import FedAvg
 from .fedcm import FedCM
 from .feddyn import FedDyn
@@ -39,19 +40,23 @@ def FedExP(eps: float = 1e-3) -> FedAvg:
 
 def FedSAM(rho: float = 0.1) -> FedAvg:
     """FedAvg, unweighted, with sharpness-aware local steps."""
+    check_number("rho", rho, 0)
     return FedAvg(weighted=False, sam=rho)
 
 
 def MoFedSAM(rho: float = 0.1, alpha: float = 0.1) -> FedCM:
     """FedCM with sharpness-aware local steps."""
+    check_number("rho", rho, 0)
     return FedCM(alpha, sam=rho)
 
 
 def FedSpeed(rho: float = 0.1, alpha: float = 0.1) -> FedDyn:
     """FedDyn, unweighted, with sharpness-aware local steps."""
+    check_number("rho", rho, 0)
     return FedDyn(alpha, weighted=False, sam=rho)
 
 
 def FedGamma(rho: float = 0.01, steps: Literal["own", "nominal"] = "own") -> Scaffold:
     """SCAFFOLD with sharpness-aware local steps."""
+    check_number("rho", rho, 0)
     return Scaffold(steps=steps, lr="current", sam=rho)

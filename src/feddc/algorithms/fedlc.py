@@ -5,14 +5,13 @@ Zhang et al., "Federated Learning with Label Distribution Skew via Logits Calibr
     loss        cross-entropy of z_c − τ n_{i,c}^(−1/4);   a class that the client does not have leaves the softmax
     server      w ← w + mean Δ_i (cohort), or by samples with ``weighted=True``
 
-    symbols     z: output, n_{i,c}: counts, the client's samples of each class
+    symbols     z: batch.own.output, n_{i,c}: batch.counts, the client's samples of each class
 
 The printed loss leaves the true class out of the denominator, and has no lower bound; this is the usual softmax.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ..errors import check_number
-from ..types import Cohort, Column, Correction, Local, LocalResult, Means, Vector, Weights
+from ..types import Cohort, Column, Correction, Local, LocalResult, LossBatch, Means, Vector, Weights
 from .base import DeltaUpload, ModelSent, ModelServer, NoState
 from .server import SGD, ServerOptimizer
 
@@ -39,16 +38,10 @@ class FedLC:
     def __post_init__(self) -> None:
         check_number("tau", self.tau, 0)
 
-    def local_loss(
-        self,
-        losses: Callable[[Tensor, Tensor], Tensor],
-        output: Tensor,
-        target: Tensor,
-        counts: Tensor,
-        reference: Tensor | None,
-    ) -> Tensor:
+    def local_loss(self, batch: LossBatch) -> Tensor:
+        output, counts = batch.own.output, batch.counts
         margin = self.tau * counts.clamp(min=1).to(output.dtype) ** -0.25
-        return losses((output - margin).masked_fill(counts == 0, -ABSENT), target)
+        return batch.losses((output - margin).masked_fill(counts == 0, -ABSENT), batch.target)
 
     def init_server(self, model: Vector) -> ModelServer:
         return ModelServer(model, self.server.init(model))

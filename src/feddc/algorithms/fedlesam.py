@@ -57,8 +57,9 @@ class FedLESAM:
 
     def __post_init__(self) -> None:
         check_number("rho", self.rho, 0)
+        check_number("alpha", self.alpha, 0)
         check(self.base in STATES, f"base must be one of {', '.join(STATES)}, not {self.base!r}")
-        _ = self.inner  # checks alpha and steps
+        _ = self.inner  # checks steps
 
     @property
     def inner(self) -> Algorithm:

@@ -5,12 +5,14 @@ Lee et al., "Preservation of the Global Knowledge by Not-True Distillation in Fe
     loss        cross-entropy + β τ² KL(p_w ‖ p_θ), each p the softmax of z/τ over all classes except the true one
     server      w ← w + Σ n_i Δ_i / Σ n_i        over the cohort
 
-    symbols     z of θ: output, z of w: reference, the global model's output for the same samples
+    symbols     z of θ: batch.own.output, z of w: batch.received.output, for the same samples
+
+``convex=True`` is (1 − β) cross-entropy + β KL, without τ², as FedACG's authors compared with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ..errors import check_number
-from ..types import Cohort, Column, Correction, Local, LocalResult, Means, Vector, Weights
+from ..types import Cohort, Column, Correction, Local, LocalResult, LossBatch, Means, Vector, Weights
 from .base import DeltaUpload, ModelSent, ModelServer, NoState
 from .server import SGD, ServerOptimizer
 
@@ -30,26 +32,23 @@ class FedNTD:
     beta: float = 1.0
     tau: float = 1.0
     weighted: bool = True
+    convex: bool = False
     server: ServerOptimizer = SGD()
     fixed_steps: ClassVar[bool] = False
     needs_reference: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_number("beta", self.beta, 0)
+        check_number("beta", self.beta, 0, 1 if self.convex else math.inf)
         check_number("tau", self.tau, 0, above=True)
 
-    def local_loss(
-        self,
-        losses: Callable[[Tensor, Tensor], Tensor],
-        output: Tensor,
-        target: Tensor,
-        counts: Tensor,
-        reference: Tensor | None,
-    ) -> Tensor:
-        assert reference is not None  # needs_reference
-        own, taught = (self._not_true(each, target) for each in (output, reference))
+    def local_loss(self, batch: LossBatch) -> Tensor:
+        assert batch.received is not None  # needs_reference
+        own, taught = (self._not_true(each.output, batch.target) for each in (batch.own, batch.received))
         divergence = (taught.exp() * (taught - own)).sum(dim=-1)
-        return losses(output, target) + self.beta * self.tau**2 * divergence
+        true = batch.losses(batch.own.output, batch.target)
+        if self.convex:
+            return (1 - self.beta) * true + self.beta * divergence
+        return true + self.beta * self.tau**2 * divergence
 
     def _not_true(self, output: Tensor, target: Tensor) -> Tensor:
         """The logarithm of the softmax over the classes that are not the target; far below 0 for that one."""

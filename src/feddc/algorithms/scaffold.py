@@ -13,7 +13,10 @@ Karimireddy et al., "SCAFFOLD: Stochastic Controlled Averaging for Federated Lea
 client's mean gradient, not a shrinking multiple of it. FedGamma and FedLESAM do so.
 
 ``form="feddc"`` is what the authors of FedDC compared with: every client takes exactly K steps, the step adds
-c/ω_i − c_i, and c moves by Σ ω_i (c_i⁺ − c_i)/N. With clients of equal size the two forms are the same.
+c/ω_i − c_i, and c moves by Σ ω_i (c_i⁺ − c_i)/N.
+``form="weighted"`` has FedAvg's means, weighted by samples: w ← w + Σ ω_i Δ_i / Σ ω_i, c = mean of ω_i c_i. Its fixed
+point is that of FedAvg's objective, the loss of all samples; the original's is the mean of the clients' losses.
+FLamby's SCAFFOLD is this form. With clients of equal size all forms are the same.
 ``sam`` is the radius of the sharpness-aware local steps that it asks for: FedGamma.
 """
 
@@ -31,7 +34,7 @@ from .server import SGD, OptState, ServerOptimizer
 
 
 class Server(NamedTuple):
-    """c is the mean of c_i over all N clients; with ``form="feddc"`` that of ω_i c_i."""
+    """c is the mean of c_i over all N clients; with any other form than the original that of ω_i c_i."""
 
     model: Vector
     variate: Vector
@@ -46,7 +49,7 @@ class Client(NamedTuple):
 class Scaffold:
     """Local SGD whose gradients are corrected by control variates."""
 
-    form: Literal["original", "feddc"] = "original"
+    form: Literal["original", "feddc", "weighted"] = "original"
     steps: Literal["own", "nominal"] = "own"
     lr: Literal["first", "current"] = "first"
     sam: float = 0.0
@@ -54,7 +57,8 @@ class Scaffold:
     title: ClassVar[str] = "SCAFFOLD"
 
     def __post_init__(self) -> None:
-        check(self.form in ("original", "feddc"), f"form must be 'original' or 'feddc', not {self.form!r}")
+        known = self.form in ("original", "feddc", "weighted")
+        check(known, f"form must be 'original', 'feddc' or 'weighted', not {self.form!r}")
         check(self.steps in ("own", "nominal"), f"steps must be 'own' or 'nominal', not {self.steps!r}")
         check(self.lr in ("first", "current"), f"lr must be 'first' or 'current', not {self.lr!r}")
         check_number("sam", self.sam, 0)
@@ -65,7 +69,7 @@ class Scaffold:
 
     @property
     def over_all(self) -> dict[str, bool]:
-        return {"variate": self.form == "feddc"}
+        return {"variate": self.form != "original"}
 
     def init_server(self, model: Vector) -> Server:
         return Server(model, torch.zeros_like(model), self.server.init(model))
@@ -77,7 +81,7 @@ class Scaffold:
         return PairSent(server.model, server.variate)
 
     def correct(self, sent: PairSent, client: Client, weight: Column) -> Correction:
-        return Correction(linear=sent.variate / self._share(weight) - client.variate)
+        return Correction(linear=sent.variate / (weight if self.form == "feddc" else 1) - client.variate)
 
     def upload(self, sent: PairSent, client: Client, local: LocalResult, weight: Column) -> tuple[DeltaUpload, Client]:
         # c is subtracted undivided although form="feddc" steps with c/ω_i: the authors' code, and what was published.
@@ -90,12 +94,13 @@ class Scaffold:
 
     def aggregate(self, server: Server, means: Means, cohort: Cohort) -> Server:
         received = server.variate if cohort.sent is None else cohort.sent.variate  # what clients subtracted
-        mean, change = means["plain"], means["share"].weight * received + means["gradient"].delta
-        model, opt = self.server.step(server.model, mean.delta, server.opt, mean, cohort)
+        change = means["share"].weight * received + means["gradient"].delta
+        mean = means["share" if self.form == "weighted" else "plain"]
+        model, opt = self.server.step(server.model, mean.average, server.opt, mean, cohort)
         return Server(model, server.variate - cohort.participation * change, opt)
 
     def _share(self, weight: Column) -> Column:
-        return weight if self.form == "feddc" else torch.ones_like(weight)
+        return torch.ones_like(weight) if self.form == "original" else weight
 
     def _travelled(self, local: Local) -> Column:
         """K_i η: what a gradient was multiplied by in local training, all steps together."""

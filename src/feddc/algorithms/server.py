@@ -45,14 +45,20 @@ class ServerOptimizer(Protocol):
 
 @dataclass(frozen=True)
 class SGD:
-    """Server learning rate and momentum: two-sided learning rates, FedAvgM."""
+    """Server learning rate and momentum: two-sided learning rates, FedAvgM.
+
+    ``of="gradient"`` is momentum of update/η_t, as FedNova's authors have it: where clients' rate falls, what the
+    momentum carries on falls with it.
+    """
 
     lr: float = 1.0
     momentum: float = 0.0
+    of: Literal["update", "gradient"] = "update"
 
     def __post_init__(self) -> None:
         check_number("server lr", self.lr, 0, above=True)
         _check_below_one("momentum", self.momentum)
+        check(self.of in ("update", "gradient"), f"server of must be 'update' or 'gradient', not {self.of!r}")
 
     def init(self, model: Vector) -> OptState:
         return (torch.zeros_like(model),) if self.momentum else ()
@@ -61,8 +67,9 @@ class SGD:
         self, model: Vector, update: Vector, state: OptState, mean: Mean, cohort: Cohort
     ) -> tuple[Vector, OptState]:
         if self.momentum:
-            update = self.momentum * state[0] + update
-            state = (update,)
+            rate = cohort.rate if self.of == "gradient" else 1.0
+            velocity = self.momentum * state[0] + update / rate
+            update, state = rate * velocity, (velocity,)
         return model + self.lr * update, state
 
 

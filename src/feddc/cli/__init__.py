@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ..errors import FedDCError, unknown
+from ..errors import ConfigError, FedDCError, unknown
 
 
 class Commands(click.Group):
@@ -33,7 +33,7 @@ def cli() -> None:
 
 def main(args: list[str] | None = None) -> None:
     """The entry point of the `feddc` command."""
-    from . import data, flower, listing, predict, report, resume, run, studies, tune
+    from . import data, flower, listing, predict, report, resume, run, studies, theory, tune
 
     cli.add_command(run.run)
     cli.add_command(run.compare)
@@ -46,6 +46,7 @@ def main(args: list[str] | None = None) -> None:
     cli.add_command(listing.list_names)
     cli.add_command(data.data)
     cli.add_command(predict.predict)
+    cli.add_command(theory.theory)
     cli.add_command(flower.flower)
     warnings.showwarning = _warn
     try:
@@ -55,6 +56,10 @@ def main(args: list[str] | None = None) -> None:
         sys.exit(2)
     except click.ClickException as error:
         _end(error.format_message(), 2)
+    except ConfigError as error:
+        from .options import as_typed
+
+        _end(as_typed(str(error)), error.exit_code)
     except FedDCError as error:
         _end(str(error), error.exit_code)
     except OSError as error:

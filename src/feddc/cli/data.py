@@ -1,4 +1,4 @@
-"""feddc data: which data sets there are, fetch one, verify one, and where they lie."""
+"""feddc data: which data sets there are, fetch one, verify one, and where they are stored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
-    from ..data.fetch.download import Progress
+    from ..data.fetch.download import OnProgress
 
 # Commands import feddc.data when they run: it brings torch, and --help should not wait for it.
 
@@ -75,6 +75,22 @@ def verify(name: str, data_dir: Path | None) -> None:
     click.echo(f"{name} in {found.folder} is right{note}")
 
 
+@data.command("pack-cifar100")
+@click.argument("folder", type=click.Path(path_type=Path))
+@data_dir_option
+def pack_cifar100(folder: Path, data_dir: Path | None) -> None:
+    """Pack CIFAR-100 from PNG files (FOLDER/train/CLASS, FOLDER/test/CLASS) into its official layout.
+
+    For where the official file cannot be had: https://github.com/cyizhuo/CIFAR-100-dataset has the pictures. Their
+    official order is lost, so `feddc data verify` refuses the result, and a seed gives other clients than the official
+    file would.
+    """
+    from ..data.fetch.folder import data_folder
+    from ..data.formats.packing import pack_cifar100 as pack
+
+    click.echo(f"cifar100 is in {pack(folder, data_folder(data_dir))}")
+
+
 @data.command()
 @data_dir_option
 def path(data_dir: Path | None) -> None:
@@ -93,7 +109,7 @@ def _bars() -> Bars:
     return progress.Progress(*columns, progress.TimeRemainingColumn(), console=Console(stderr=True))
 
 
-def _reporter(bars: Bars) -> Progress:
+def _reporter(bars: Bars) -> OnProgress:
     tasks: dict[str, int] = {}
 
     def report(what: str, done: int, total: int | None) -> None:

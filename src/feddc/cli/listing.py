@@ -26,7 +26,7 @@ def list_names(kind: str | None) -> None:
     from ..trust.privacy import PRIVACY
     from ..trust.robust import ROBUST
 
-    kinds: dict[str, specs.Table] = {
+    kinds: dict[str, specs.Registry] = {
         "methods": METHODS,
         "servers": SERVERS,
         "data": DATA,

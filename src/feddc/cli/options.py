@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import re
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
+from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args, get_origin
 
 import click
 from click.core import ParameterSource
@@ -19,11 +21,20 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Show(NamedTuple):
-    """What is shown while runs go on, and where else it is written."""
+    """What is shown while runs are under way, and where else it is written."""
 
     quiet: bool = False
     as_json: bool = False
     tensorboard: bool = False
+
+
+class Output(NamedTuple):
+    """What the options that every command for runs has were given as."""
+
+    out: Path | None
+    config: Path | None
+    data_dir: Path | None
+    show: Show
 
 
 def experiment_options(*, without: str) -> Callable[[Command], Command]:
@@ -51,16 +62,29 @@ def experiment_options(*, without: str) -> Callable[[Command], Command]:
 
 
 def output_options(command: Command) -> Command:
-    """Add --out, --config, --data-dir, and what is shown while it runs: --quiet, --json, --tensorboard."""
-    command = data_dir_option(command)
-    command = click.option("--tensorboard", is_flag=True, help="also write TensorBoard events")(command)
-    command = click.option("--json", "as_json", is_flag=True, help="print a line of JSON per round, nothing else")(
-        command
+    """Add --out, --config, --data-dir, --quiet, --json and --tensorboard: the command gets them as one ``output``."""
+
+    @functools.wraps(command)
+    def packed(
+        out: Path | None,
+        config: Path | None,
+        data_dir: Path | None,
+        quiet: bool,
+        as_json: bool,
+        tensorboard: bool,
+        **given: Any,
+    ) -> Any:
+        return command(output=Output(out, config, data_dir, Show(quiet, as_json, tensorboard)), **given)
+
+    packing = data_dir_option(cast(Command, packed))
+    packing = click.option("--tensorboard", is_flag=True, help="also write TensorBoard events")(packing)
+    packing = click.option("--json", "as_json", is_flag=True, help="print a line of JSON per round, nothing else")(
+        packing
     )
-    command = click.option("--quiet", is_flag=True, help="print nothing but errors")(command)
-    command = click.option("--config", type=click.Path(path_type=Path), help="TOML file; options override it")(command)
+    packing = click.option("--quiet", is_flag=True, help="print nothing but errors")(packing)
+    packing = click.option("--config", type=click.Path(path_type=Path), help="TOML file; options override it")(packing)
     return click.option("--out", type=click.Path(path_type=Path), help="directory to write to  [default: runs/…]")(
-        command
+        packing
     )
 
 
@@ -97,7 +121,7 @@ def gather(given: Mapping[str, Any], config: Path | None, *, also: tuple[str, ..
 
 
 def configurations(values: Mapping[str, Any], methods: list[str]) -> list[Config]:
-    """One configuration per method; a shorthand such as --alpha must be of use to one of them."""
+    """One configuration per method; a shorthand such as --alpha must apply to one of them."""
     from ..algorithms import METHODS
     from ..specs import Spec, lookup
 
@@ -121,6 +145,28 @@ def whole_numbers(name: str, text: str) -> list[int]:
         return [int(each) for each in text.split(",")]
     except ValueError:
         raise ConfigError(f"{name} must be whole numbers with commas between, not '{text}'") from None
+
+
+def as_typed(sentence: str) -> str:
+    """A sentence of the library with its options as they are typed here: ``--batch-size`` for batch_size.
+
+    The library writes ``name must be …``, ``name=value`` or, where a name has an underscore, the name alone. A sentence
+    about a file, or about something that has options of its own (``method 'feddc': alpha must be …``), stays as it is.
+    """
+    if sentence.startswith(("in ", "unknown ")):
+        return sentence
+    names = "|".join(sorted([*FIELDS, *SHORTHANDS], key=len, reverse=True))
+    sentence = re.sub(rf"^({names})(?= (must|has|needs|is|hides|lets)\b)", lambda m: _flag(m[1]), sentence)
+
+    def with_value(found: re.Match[str]) -> str:
+        name, value = found[1], found[2].strip("'")
+        if value in ("True", "False"):
+            return _flag(name) if value == "True" else f"--no-{_flag(name)[2:]}"
+        return _flag(name) if value == "…" else f"{_flag(name)} {value}"
+
+    sentence = re.sub(rf"(?<![\w.:/'\"-])({names})=('[^']*'|…|[\w.-]*\w)", with_value, sentence)
+    long = "|".join(name for name in FIELDS if "_" in name)
+    return re.sub(rf"(?<![\w.:/'\"=-])({long})(?![\w=(.'])", lambda m: _flag(m[1]), sentence)
 
 
 def _flag(name: str) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from ..engine import Record
 from ..errors import check
+from ..paper.studies import SECTIONS
 from ..report import pages, stored
 from ..report.figures import save_picture
 from ..report.lines import Setting, arrange
@@ -62,7 +63,7 @@ def perform_comparison(study: Study, data_dir: Path | None, show: Show, *, fresh
     source, first = Named(data_dir), study.cells[0].config
 
     def about() -> str:
-        return describe(first, len(source.federation(first)))
+        return setting_line(first, len(source.federation(first)))
 
     with Display({label(cell, study.kind): cell.config.rounds for cell in study.cells}, show) as display:
         found = study.run(
@@ -112,13 +113,27 @@ def perform_study(study: Study, data_dir: Path | None, show: Show, *, only_store
         display.table(table)
     for note in pages.misprints(settings):
         display.say(f"note: the paper: {note}")
+    own = SECTIONS[study.stem](_scores(study, runs)) if study.stem in SECTIONS else None
+    if own is not None:
+        display.say(own.text())
     if report is not None and file is not None:
         report.mkdir(parents=True, exist_ok=True)
         stored.save(file, runs)
-        display.say(f"page: {pages.page(report, study.stem, shown, study.command)}")
+        display.say(f"page: {pages.page(report, study.stem, shown, study.command, own.markdown() if own else '')}")
     elif runs:
         for _, name in pages.pictures(out, study.stem, settings):
             display.say(f"picture: {out / name}")
+
+
+def _scores(study: Study, runs: Mapping[str, Run]) -> dict[str, list[list[float]]]:
+    """For each row of a study, a list for each seed: the last score, then each client's own."""
+    found: dict[str, list[list[float]]] = {}
+    for cell in study.cells:
+        run = runs.get(cell.key)
+        values = [] if run is None or not run.ended or not run.scores else [run.scores[-1], *run.clients]
+        if values and None not in values:
+            found.setdefault(cell.row, []).append([float(value or 0) for value in values])
+    return found
 
 
 def _further(place: Path, known: Run | None) -> Run | None:
@@ -129,7 +144,7 @@ def _further(place: Path, known: Run | None) -> Run | None:
     return run if run.points and (run.ended or known is None or len(run.points) > len(known.points)) else None
 
 
-def describe(config: Config, clients: int) -> str:
+def setting_line(config: Config, clients: int) -> str:
     """The setting in one line; data that comes with its clients decides how many there are."""
     who = (
         f"cohorts of {config.cohort_size}" if config.cohort_size else f"{100 * (config.participation or 1):g} % a round"
@@ -137,7 +152,7 @@ def describe(config: Config, clients: int) -> str:
     return (
         f"{config.data}, {clients} clients, {config.split or 'natural split'}, {who}, {config.model}, "
         f"{config.rounds} rounds, {config.epochs} local epochs, batch {config.batch_size or 'full'}, "
-        f"lr {config.lr:g}×{config.lr_decay:g}, seed {config.seed}"
+        f"lr {config.rates or f'{config.lr:g}×{config.lr_decay:g}'}, seed {config.seed}"
     )
 
 

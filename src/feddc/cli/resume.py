@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ..errors import FedDCError, RunError, StoppedError
+from ..errors import ConfigError, FedDCError, RunError, StoppedError
 from .data import data_dir_option
 from .options import Show, jobs_option
 
@@ -17,11 +17,28 @@ from .options import Show, jobs_option
 @click.option("--quiet", is_flag=True, help="print nothing but errors")
 @jobs_option
 @data_dir_option
-def resume(folder: Path, quiet: bool, jobs: int, data_dir: Path | None) -> None:
+@click.option("--rollback", type=click.IntRange(1), metavar="ROUNDS", help="first take back the last rounds of a run")
+@click.option("--robust", metavar="TEXT", help="with --rollback: the rule from there on, or none")
+@click.option("--attack", metavar="TEXT", help="with --rollback: none, if the attackers are gone")
+def resume(
+    folder: Path,
+    quiet: bool,
+    jobs: int,
+    data_dir: Path | None,
+    rollback: int | None,
+    robust: str | None,
+    attack: str | None,
+) -> None:
     """Continue the run, comparison, sweep or reproduction in FOLDER, or all of them below it.
 
-    The result is the one that would have come out without the interruption, to the last bit.
+    The result is the one that would have come out without the interruption, to the last bit. With --rollback, the last
+    rounds of the run in FOLDER are taken back first, from server and clients; their records are kept in undone-1.jsonl.
     """
+    changes = {key: text for key, text in (("robust", robust), ("attack", attack)) if text is not None}
+    if rollback is not None:
+        _take_back(folder, rollback, changes, quiet)
+    elif changes:
+        raise ConfigError(f"--{min(changes)} changes a run only together with --rollback")
     found = list(unfinished(folder))
     if not found:
         if not folder.is_dir():
@@ -69,3 +86,14 @@ def _go_on(what: Path, data_dir: Path | None, show: Show, jobs: int) -> None:
         toml = what / "config.toml"
         raise RunError(f"{what} has format 1, without checkpoints: `feddc run --config {toml}` runs it again")
     perform(read_study(what), data_dir, show, jobs=jobs)
+
+
+def _take_back(folder: Path, rounds: int, changes: dict[str, str], quiet: bool) -> None:
+    from ..study.rollback import roll_back
+
+    values = {key: None if text.lower() == "none" else text for key, text in changes.items()}
+    config = roll_back(folder, rounds, **values)
+    if not quiet:
+        now = ", ".join(f"{key} is {getattr(config, key) or 'none'}" for key in values)
+        note = now or "nothing is changed, so the same rounds come again: --robust and --attack none change them"
+        click.echo(f"took back {rounds} rounds of {folder}; {note}")

@@ -14,6 +14,7 @@ from ..errors import ConfigError, check
 from .data import data_dir_option
 from .options import (
     Command,
+    Output,
     Show,
     configurations,
     experiment_options,
@@ -69,7 +70,7 @@ def reproduce(
 
     Without a STUDY it lists them. A finished cell is never run again, so the command can be stopped and repeated.
     """
-    from ..paper.studies import STUDIES, TABLES, Selection, select
+    from ..paper.studies import STUDIES, Selection, select
 
     if study is None:
         for name, cells in STUDIES.items():
@@ -85,7 +86,7 @@ def reproduce(
         click.echo(f"page: {summary.page(report, typed('quiet', 'stored', 'out'))}")
         return
     chosen = {key: value.split(",") if value else None for key, value in narrow.items()}
-    selected = select(study, Selection(**chosen, seeds=whole_numbers("seeds", seeds), rounds=rounds))
+    selected = select(study, Selection(**chosen, seeds=whole_numbers("--seeds", seeds), rounds=rounds))
     if weights is not None:
         check(study == "tiny-imagenet", "--weights goes with the study tiny-imagenet")
         selected = [_with(each, model=f"resnet18:weights={weights}") for each in selected]
@@ -104,8 +105,6 @@ def reproduce(
     command = typed("out", "quiet", "data_dir", "workers", "jobs", "stored")
     found = Study("study", tuple(selected), out, command, stem, None if report is None else str(report))
     perform_study(found, data_dir, Show(quiet), only_stored=stored, jobs=jobs)
-    if study in TABLES and not quiet:
-        click.echo(TABLES[study](found))
 
 
 @click.command()
@@ -118,12 +117,7 @@ def reproduce(
 def sweep(
     over: tuple[str, ...],
     jobs: int,
-    out: Path | None,
-    config: Path | None,
-    data_dir: Path | None,
-    quiet: bool,
-    as_json: bool,
-    tensorboard: bool,
+    output: Output,
     **given: Any,
 ) -> None:
     """Run every combination of some options: feddc sweep --over alpha=0.01,0.1,1 --over seed=0,1,2
@@ -134,7 +128,7 @@ def sweep(
 
     axes = [_axis(text) for text in over]
     check(len({key for key, _ in axes}) == len(axes), "--over names an option twice")
-    values = gather(given, config)
+    values = gather(given, output.config)
     cells = []
     for combination in itertools.product(*(choices for _, choices in axes)):
         setting = dict(zip((key for key, _ in axes), combination, strict=True))
@@ -146,8 +140,8 @@ def sweep(
     from ..study.study import Study
     from .perform import perform
 
-    study = Study("study", tuple(cells), out or Path("runs/sweep"), typed(), "sweep")
-    perform(study, data_dir, Show(quiet, as_json, tensorboard), jobs=jobs)
+    study = Study("study", tuple(cells), output.out or Path("runs/sweep"), typed(), "sweep")
+    perform(study, output.data_dir, output.show, jobs=jobs)
 
 
 def _with(cell: Cell, **changes: Any) -> Cell:

@@ -8,14 +8,14 @@ from pathlib import Path
 from .. import specs
 from ..errors import check
 from .embedded import digits, synthetic
-from .federation import Federation
+from .federation import Augment, Federation
 from .images import cifar10, cifar100, emnist_l, fashion_mnist, mnist, tiny_imagenet
 from .natural import heart_disease, mnist_writers, shakespeare
 from .own import csv, from_csv, from_image_folder, images
 from .partition import SPLITS
 from .request import Request
 
-DATA: specs.Table = {
+DATA: specs.Registry = {
     "digits": digits,
     "synthetic": synthetic,
     "mnist": mnist,
@@ -31,7 +31,10 @@ DATA: specs.Table = {
     "csv": csv,
 }
 
-__all__ = ["DATA", "SPLITS", "Federation", "Request", "from_csv", "from_image_folder", "load"]
+NATURAL = ("heart-disease", "mnist-writers", "shakespeare")
+"""Data sets that come with their clients: what a configuration says of their number means nothing."""
+
+__all__ = ["DATA", "NATURAL", "SPLITS", "Federation", "Request", "from_csv", "from_image_folder", "load"]
 
 
 def load(
@@ -41,12 +44,15 @@ def load(
     split: str | None = None,
     seed: int = 0,
     data_dir: str | Path | None = None,
+    augment: Augment | None = None,
 ) -> Federation:
     """A federation by name: ``load("digits", clients=20, split="dirichlet:0.1", seed=0)``.
 
     ``split=None`` takes what is natural for the data: iid parts, or the clients that the data comes with.
     ``data_dir`` is the data folder; by default the environment variable FEDDC_DATA, or the user's cache folder.
+    ``augment`` changes training batches at random; without it the data set's own augmentation, if it has one, does.
     """
     federation: Federation = specs.make("data set", DATA, name, request=Request(clients, split, seed, data_dir))
     check(isinstance(federation, Federation), f"data set '{name}' must give a feddc.Federation, not {federation!r}")
-    return replace(federation, origin=(name, split))
+    found = replace(federation, origin=(name, split))
+    return found if augment is None else found.augmented(augment)

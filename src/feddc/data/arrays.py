@@ -38,6 +38,7 @@ def samples_of(x: Any, y: Any, what: str, task: Task) -> Samples:
 def _tensor(values: Any, what: str, part: str = "data") -> Tensor:
     if isinstance(values, np.memmap) and values.filename is not None and part == "data":
         return Mapped(values, what)  # type: ignore[return-value]
+    values = values.to_numpy() if hasattr(values, "to_numpy") else values  # pandas
     first: Any = np.asarray(values).flat[:1] if isinstance(values, np.ndarray | list | tuple) else []
     if len(first) and isinstance(first[0], str):
         how = ": numpy.unique(y, return_inverse=True)[1] gives class numbers" if part == "labels" else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -14,7 +14,7 @@ from ..errors import DataError, check, check_count, check_number
 from ..tasks import Classification, NextToken, Segmentation, Task, as_task
 from .arrays import Samples, aligned, check_alike, materialise, samples_of
 from .clients import Clients, divided, index_array, runs, sample_weights, together
-from .inputs import Inputs, cut, each, take, tensors
+from .inputs import Inputs, cut, each, shapes, take, tensors
 from .lazy import TARGET, Datasets, known_classes
 from .partition import Indices, check_indices, split_indices, strata
 from .preparation import Preparation
@@ -84,7 +84,7 @@ class Federation:
         y: Any,
         *,
         sizes: Sequence[int] | None = None,
-        clients: Sequence[Any] | int | None = None,
+        clients: Sequence[Any] | Mapping[int, Any] | int | None = None,
         split: str = "iid",
         test: tuple[Any, Any] | None = None,
         classes: int | None = None,
@@ -97,8 +97,9 @@ class Federation:
     ) -> Federation:
         """A federation from arrays or tensors.
 
-        Say who holds what in one of three ways: ``sizes`` (consecutive runs of samples), ``clients=[index arrays]``,
-        or a number of ``clients`` and a ``split`` such as ``"dirichlet:0.3"``. ``y`` holds class numbers from 0, or
+        Say who holds what in one of three ways: ``sizes`` (consecutive runs of samples), ``clients=[index arrays]`` (or
+        a dict of them by client number, as flwr-datasets' partitioners have it), or a number of ``clients`` and a
+        ``split`` such as ``"dirichlet:0.3"``. ``y`` holds class numbers from 0, or
         what ``task`` takes. The numbers in ``x`` are taken as they are: scale images to about 0..1 yourself.
         ``augment`` changes a batch of training samples at random, with the generator that it is given. ``holdout`` and
         ``validation`` as in ``hold_out``; or ``holdout`` is a list of index arrays, one for each client.
@@ -118,12 +119,13 @@ class Federation:
                 labels = strata(train[1].numpy(), split)
                 indices = split_indices(split, labels, int(clients), np.random.default_rng([seed, 0xDA7A]))
             else:
-                indices = [index_array(i, given) for i, given in enumerate(clients or [])]
+                given = [clients[i] for i in sorted(clients)] if isinstance(clients, Mapping) else clients
+                indices = [index_array(i, rows) for i, rows in enumerate(() if given is None else given)]
             check_indices(indices, samples)
             rows = Clients(np.concatenate(indices), np.array([len(found) for found in indices]))
         if held_out:
             check_alike(held_out[0], train[0])
-        whole = cls(*train, rows, held_out, classes or found, name, augment, task)
+        whole = cls(*train, rows, held_out, classes or found, name, None, task).augmented(augment)
         if isinstance(holdout, int | float):
             return whole.hold_out(holdout, validation, seed=seed)
         return whole._holding([index_array(i, given) for i, given in enumerate(holdout)]).hold_out(0, validation)
@@ -177,8 +179,8 @@ class Federation:
         sizes = np.array(train.sizes, dtype=np.int64)
         empty = each(lambda part: part[:0], x), y[:0]
         rows = Clients(np.arange(len(train)), sizes)
-        whole = cls(*empty, rows, None, classes, name, augment, task, lazy=Lazy(train, tested, readers))
-        return whole.hold_out(holdout, validation, seed=seed)
+        whole = cls(*empty, rows, None, classes, name, None, task, lazy=Lazy(train, tested, readers))
+        return whole.augmented(augment).hold_out(holdout, validation, seed=seed)
 
     def __len__(self) -> int:
         """The number of clients."""
@@ -221,6 +223,23 @@ class Federation:
         if len(np.unique(twice)) < len(twice):
             raise DataError("holdout has a sample that is trained on or held out twice")
         return replace(self, held=together(held))
+
+    def augmented(self, augment: Augment | None) -> Federation:
+        """With training batches that ``augment(batch, generator)`` changes at random; None leaves them as they are.
+
+        DataError if it cannot take a batch of these samples, or does not give one sample for each.
+        """
+        if augment is not None:
+            check(callable(augment), f"augment must be a function of (batch, generator), not {augment!r}")
+            x, y = self.first(2)
+            try:
+                lengths = {len(part) for part in tensors(augment(x, np.random.default_rng(0)))}
+            except Exception as error:  # whatever the function raises, the two do not fit
+                reason = str(error).strip().partition("\n")[0]
+                raise DataError(f"augment cannot take a batch of samples of shape {shapes(x)}: {reason}") from error
+            if lengths != {len(y)}:
+                raise DataError("augment must give a batch with as many samples as it was given")
+        return replace(self, augment=augment)
 
     def with_task(self, task: Task) -> Federation:
         """The same samples, with something else to be learned; DataError if the targets do not fit it."""

@@ -14,10 +14,10 @@ import torch
 
 from ..errors import DataError, check, check_count, check_number
 from ..tasks import Classification, Regression, Task
-from .federation import Federation
+from .federation import Augment, Federation
 from .formats.files import explained
 from .formats.pictures import decode_all, picture_size
-from .formats.tabular import Rows, read_rows
+from .formats.tabular import Sheet, read_rows
 from .partition import Indices
 from .preparation import Preparation
 from .request import Request
@@ -34,14 +34,16 @@ def from_image_folder(
     clients: int = 20,
     split: str | None = None,
     seed: int = 0,
+    augment: Augment | None = None,
 ) -> Federation:
     """A federation from CLIENT/CLASS/image files in ``path``, or CLASS/image files to be split among ``clients``.
 
     ``size`` scales every image to size × size; without it all must have the same size. ``grey`` gives one channel
     instead of three. A folder named test (CLASS/image) is the test set; without it, the share ``holdout`` of every
-    client's images is. Pixels are standardised by the training images' mean and deviation.
+    client's images is. Pixels are standardised by the training images' mean and deviation. ``augment`` changes a batch
+    of training images at random, with the generator that it is given, such as ``feddc.data.augment.flip_and_crop``.
     """
-    return images(Request(clients, split, seed), str(path), size, grey, holdout)
+    return images(Request(clients, split, seed), str(path), size, grey, holdout).augmented(augment)
 
 
 def from_csv(
@@ -54,14 +56,16 @@ def from_csv(
     split: str | None = None,
     seed: int = 0,
     task: Literal["classification", "regression"] = "classification",
+    augment: Augment | None = None,
 ) -> Federation:
     """A federation from a folder with one CSV file a client, or from one CSV file to be split among ``clients``.
 
     The column ``label`` holds class numbers from 0, or with ``task="regression"`` the numbers to predict. All other
     columns are numeric features, which are standardised by their training mean and deviation. A file test.csv in the
-    folder is the test set; without it, the share ``holdout`` of every client's rows is.
+    folder is the test set; without it, the share ``holdout`` of every client's rows is. ``augment`` changes a batch of
+    standardised training rows at random, with the generator that it is given.
     """
-    return csv(Request(clients, split, seed), str(path), label, classes, holdout, task)
+    return csv(Request(clients, split, seed), str(path), label, classes, holdout, task).augmented(augment)
 
 
 def images(
@@ -108,7 +112,7 @@ def csv(
         train = [file for file in files if root.is_file() or file.stem != TEST]
         if not train:
             raise DataError(f"{root} has no CSV files: it needs one for every client")
-        tables: list[Rows] = []
+        tables: list[Sheet] = []
         for file in train:
             header = tables[0].columns if tables else None
             tables.append(read_rows(file, label, classes, header, numeric=numeric))
@@ -125,7 +129,7 @@ def csv(
 
 
 def _parts(root: Path) -> dict[str, dict[str, list[Path]]]:
-    """Client → class → files; classes that lie directly in ``root`` belong to one part, '', to be split."""
+    """Client → class → files; classes that are directly in ``root`` belong to one part, '', to be split."""
     folders = _folders(root)
     if not folders:
         raise DataError(f"{root} has no folders: it needs one for every client, or one for every class")

@@ -123,7 +123,7 @@ class Shards:
         return [np.concatenate([shards[s] for s in np.flatnonzero(owner == c)]) for c in range(len(sizes))]
 
 
-SPLITS: specs.Table = {"iid": IID, "dirichlet": Dirichlet, "pathological": Pathological, "shards": Shards}
+SPLITS: specs.Registry = {"iid": IID, "dirichlet": Dirichlet, "pathological": Pathological, "shards": Shards}
 
 
 @dataclass(frozen=True)

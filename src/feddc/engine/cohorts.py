@@ -86,7 +86,7 @@ def make_cohorts(clients: int, rounds: int, sampling: Sampling, cohorts: Any = N
     """Who takes part: as ``sampling`` says, or the mask ``cohorts``; everyone, if neither says anything."""
     participation, cohort_size = sampling.participation, sampling.cohort_size
     given = [participation is not None, cohort_size is not None, cohorts is not None]
-    check(sum(given) <= 1, "give only one of participation, cohort_size and cohorts")
+    check(sum(given) <= 1, "give only one of participation=…, cohort_size=… and cohorts=…")
     if cohorts is not None:
         try:
             mask = np.asarray(cohorts)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ from torch import Tensor
 
 from ..algorithms import Algorithm
 from ..errors import DataError, check
-from ..options import Compress, Options
+from ..options import Compress
 from ..types import Rows, Vector
 from .keys import Purpose, generator
 
@@ -73,7 +73,20 @@ class Compression:
         return encode(self.name, vector, rng)
 
 
-def compression_of(options: Options, algorithm: Algorithm) -> Compression | None:
+class Asked(Protocol):
+    """The options that say how vectors travel: those of a simulation, or of a run on Flower."""
+
+    @property
+    def compress(self) -> Compress: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def secure(self) -> str | None: ...
+    @property
+    def privacy(self) -> str | None: ...
+
+
+def compression_of(options: Asked, algorithm: Algorithm) -> Compression | None:
     """The compression that the options ask for; one sentence where it does not go with the rest."""
     if options.compress == "none":
         return None

@@ -61,7 +61,7 @@ class DenseGradient:
         hidden = [x.flatten(1)]
         for bias, weight in self._across:
             hidden.append(torch.addmm(bias, hidden[-1], weight).relu_())  # (B, outputs)
-        # With the classes first: a softmax over a few numbers that lie side by side is slow.
+        # With the classes first: a softmax over a few adjacent numbers is slow.
         delta = torch.softmax(torch.addmm(*self._last, hidden[-1].t()), dim=0)  # (outputs, B)
         delta.scatter_add_(0, y.unsqueeze(0), self._minus_ones)  # ∂loss/∂logits = softmax − one-hot label
         delta.mul_(1 / y.shape[0])

@@ -27,8 +27,9 @@ class Evaluation(NamedTuple):
     seen: tuple[Tensor, ...] = ()
     """Outputs and targets, for measures that are no mean over samples.
 
-    Not the states of the torchmetrics objects: those look at a whole batch to tell logits from probabilities, so their
-    value would depend on how the samples are cut.
+    Not the states of the torchmetrics objects: ``update`` applies a sigmoid or softmax to a batch if any of its outputs
+    is outside 0..1, so a block of logits that are all inside would be on another scale than its neighbours, and the
+    value would depend on how the samples are cut. Costs the outputs of all samples in memory.
     """
 
 
@@ -74,13 +75,15 @@ def metrics_of(found: Evaluation, task: Task) -> dict[str, float]:
 
 
 def _computed(metric: Any, output: Tensor, target: Tensor) -> float:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torchmetrics warns of samples of one class
+    """The measure, NaN where it is not defined: torchmetrics raises there, or warns and gives a number."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
         try:
             metric.update(alongside(output, target), target)
-            return float(metric.compute())
-        except (ValueError, RuntimeError, IndexError):  # or raises where a measure is not defined
+            value = float(metric.compute())
+        except (ValueError, RuntimeError, IndexError):
             return math.nan
+    return math.nan if any("meaningless" in str(each.message) for each in said) else value
 
 
 def packed(found: Evaluation) -> list[Any]:

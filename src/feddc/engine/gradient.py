@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -19,24 +19,6 @@ from .precision import autocast
 AddGradient: TypeAlias = Callable[[Any, Tensor], None]
 
 
-class LocalLoss(Protocol):
-    """A local loss of the method's own: what ``algorithm.local_loss`` is, for a method that has one.
-
-    ``losses(output, target)`` is the task's, one number per sample. ``counts`` is how many samples of each class the
-    client trains on, (classes,). ``reference`` is the output of the global model of this round for the same samples,
-    None unless the method says ``needs_reference = True``. Returns one number per sample.
-    """
-
-    def __call__(
-        self,
-        losses: Callable[[Tensor, Tensor], Tensor],
-        output: Tensor,
-        target: Tensor,
-        counts: Tensor,
-        reference: Tensor | None,
-    ) -> Tensor: ...
-
-
 def written_out(module: nn.Module, task: Task) -> list[Layer] | None:
     """The layers of a dense network trained by plain cross-entropy, whose gradient is written out; else None."""
     return dense_layers(module) if isinstance(task, Classification) and task.plain else None
@@ -46,11 +28,11 @@ def gradient_of(
     model: FlatModel,
     task: Task,
     precision: Precision = "float32",
-    loss: Callable[[Inputs, Any, Tensor], Tensor] | None = None,
+    loss: Callable[[Inputs, Tensor], Tensor] | None = None,
 ) -> AddGradient:
     """A function that adds the gradient of the mean loss of a batch (x, y) to ``model.grads``.
 
-    ``loss(x, output, y)`` is a loss to take instead of the task's.
+    ``loss(x, y)`` is what to take instead: it runs the model itself.
     """
     layers = written_out(model.module, task) if loss is None else None
     if layers is not None:
@@ -59,10 +41,13 @@ def gradient_of(
 
     def autograd(x: Inputs, y: Tensor) -> None:
         with torch.enable_grad():
+            if loss is not None:
+                torch.autograd.backward(loss(x, y))
+                return
             with autocast(precision, model.params.device):
                 output = output_of(model.module, x)
             if isinstance(output, Tensor):
                 output = output.to(model.params.dtype)
-            torch.autograd.backward(task.loss(output, y) if loss is None else loss(x, output, y))
+            torch.autograd.backward(task.loss(output, y))
 
     return autograd

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..algorithms import METHODS, make_method, steadier
-from ..errors import in_words
+from ..errors import either
 from ..specs import Spec
 
 if TYPE_CHECKING:
@@ -70,5 +70,5 @@ def growth_sentence(found: Growth, method: str = "") -> str:
     hints = [*(steadier(make_method(method)) if known else ()), "a smaller learning rate", "fewer local epochs"]
     return (
         f"the {found.what} of client {found.client} grows without bound, from {found.before:.3g} to {found.after:.3g} "
-        f"by round {found.round}: try {in_words(hints)}"
+        f"by round {found.round}: try {either(hints)}"
     )

@@ -35,6 +35,8 @@ class Arrived(NamedTuple):
     buffers: Buffers
     told: int = 0
     """How many bytes each of them has to be told of what was used of its update."""
+    dual: Rows | None = None
+    """What the local steps made of ``Correction.dual``; a method that has one cannot be guarded."""
 
     def only(self, rows: list[int]) -> Arrived:
         buffers = Buffers(*(field[rows] for field in self.buffers))
@@ -44,7 +46,7 @@ class Arrived(NamedTuple):
 def guarded(arrived: Iterable[Arrived], guard: Guard, start: Start, refuse: Refuse) -> Iterator[Arrived]:
     """The same with what the server uses in place of every update; in one part, if they have to be seen together."""
     sound = (each for part in arrived if (each := _sound(part, refuse)).clients)
-    for clients, _, delta, buffers, _ in _together(sound) if guard.whole else sound:
+    for clients, _, delta, buffers, *_ in _together(sound) if guard.whole(start.round) else sound:
         if len(clients) < guard.least:
             reason = f"too few: the noise of {guard.least} clients is needed, and {len(clients)} answered"
             refuse([Rejected(client, reason) for client in clients])

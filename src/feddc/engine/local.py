@@ -22,14 +22,17 @@ from ..data.stored import Mapped
 from ..errors import DataError, check
 from ..models import Buffers, FlatModel
 from ..options import LocalTraining
-from ..types import Correction, Vector
-from .evaluation import evaluate, output_of
-from .gradient import AddGradient, LocalLoss, gradient_of
+from ..types import COLUMNS, Correction, Vector
+from .evaluation import evaluate
+from .gradient import AddGradient, gradient_of
 from .keys import generator
+from .losses import OwnLoss, client_loss
 from .optimizers import local_optimizer
 
 LARGE = 2**24
 """A client with more numbers than this has them made floats a batch at a time."""
+EVALUATED = 2**23
+"""A model is evaluated on so many samples at once that its layers put out about as many numbers."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +45,8 @@ class Job:
     seed: int
     fixed_steps: int | NDArray[np.int64] | None
     """So many steps for every client, or for each round and client, or None for ``epochs`` passes over its own data."""
-    local_loss: LocalLoss | None = None
-    """The method's own local loss, where it has one; see ``LocalLoss``."""
-    needs_reference: bool = False
-    """Whether that loss looks at the global model's output."""
+    own: OwnLoss | None = None
+    """The method's own local loss, where it has one."""
 
     @property
     def one_at_a_time(self) -> str | None:
@@ -56,11 +57,11 @@ class Job:
             return "a federation whose samples are read while it trains"
         if any(isinstance(part, Mapped) for part in tensors(self.federation.x)):
             return "a federation whose samples are mapped from a file"
-        return None if self.local_loss is None else "a method with a local loss of its own"
+        return None
 
     @cached_property
     def memory_format(self) -> torch.memory_format:
-        """How images lie in memory: convolutions are faster with the channels last, where the model takes that."""
+        """The memory layout of images: convolutions are faster with the channels last, where the model takes that."""
         x, y = self.federation.first(2)
         pictures = any(part.ndim == 4 for part in tensors(x))
         if pictures and any(isinstance(each, nn.Conv2d) for each in self.module.modules()):
@@ -72,10 +73,16 @@ class Job:
             return torch.channels_last
         return torch.contiguous_format
 
-
-def own_loss(algorithm: Any) -> tuple[LocalLoss | None, bool]:
-    """A method's own local loss, if it has one, and whether that looks at the global model's output."""
-    return getattr(algorithm, "local_loss", None), bool(getattr(algorithm, "needs_reference", False))
+    @cached_property
+    def piece(self) -> int:
+        """How many samples the model is evaluated on at a time: a thousand images would take most of the memory that a
+        convolutional network ever needs. It depends on the model only, so that the bits do not vary."""
+        probe, put_out = FlatModel(self.module), [1]
+        for layer in probe.module.modules():
+            if not any(True for _ in layer.children()):
+                layer.register_forward_hook(lambda _, __, out: put_out.append(getattr(out, "numel", int)()))
+        evaluate(probe, *self.federation.first(1), self.federation.task)
+        return max(1, EVALUATED // sum(put_out))
 
 
 def steps_column(sizes: NDArray[np.int64], training: LocalTraining, module: nn.Module, fixed: int | None) -> Tensor:
@@ -112,13 +119,16 @@ class Start(NamedTuple):
     buffers: Buffers
 
 
-def train_client(job: Job, model: FlatModel, client: int, start: Start, correction: Correction) -> None:
-    """Train ``model`` in place as ``client`` would in this round; ``correction`` is that client's row."""
+def train_client(job: Job, model: FlatModel, client: int, start: Start, correction: Correction) -> Vector | None:
+    """Train ``model`` in place as ``client`` would in this round; ``correction`` is that client's row.
+
+    What is returned is what ``correction.dual`` has become.
+    """
     model.load(start.model, start.buffers)
     with seeded(int(generator(job.seed, "torch", start.round, client).integers(2**63)), model.params.device):
         samples = client_batches(job, start.round, client, model.params.dtype)
-        add_gradient = client_gradient(job, model, client, start)
-        local_sgd(model, samples, correction, job.training, job.training.lr_in(start.round), add_gradient)
+        add_gradient = client_gradient(job, model, client, start, correction.previous)
+        return local_sgd(model, samples, correction, job.training, job.training.lr_in(start.round), add_gradient)
 
 
 @contextmanager
@@ -132,30 +142,23 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
         yield
 
 
-def client_gradient(job: Job, model: FlatModel, client: int, start: Start) -> AddGradient:
+def client_gradient(
+    job: Job, model: FlatModel, client: int, start: Start, previous: Vector | None = None
+) -> AddGradient:
     """What adds the gradient of this client's loss: the task's, or the method's own."""
-    task, own = job.federation.task, job.local_loss
-    if own is None:
-        return gradient_of(model, task, job.training.precision)
+    task, precision = job.federation.task, job.training.precision
+    if job.own is None:
+        return gradient_of(model, task, precision)
     counts = torch.from_numpy(job.federation.label_counts_of(client)).to(model.params.device)
-    reference = FlatModel(job.module) if job.needs_reference else None
-    if reference is not None:
-        reference.load(start.model, start.buffers)
-        reference.module.eval()
-
-    def loss(x: Inputs, output: Tensor, y: Tensor) -> Tensor:
-        with torch.no_grad():
-            beside = None if reference is None else output_of(reference.module, x)
-        return own(task.losses, output, y, counts, beside).mean()
-
-    return gradient_of(model, task, job.training.precision, loss)
+    loss = client_loss(job.own, model, task, counts, (start.model, start.buffers), previous, precision)
+    return gradient_of(model, task, precision, loss)
 
 
 def one_row(correction: Correction) -> Correction:
     """The correction of a client on its own, rows (1, P) as vectors and columns (1, 1) as numbers."""
-    linear, prox, decay, scale, start, ahead = correction
-    vectors = [None if each is None else each.reshape(-1) for each in (linear, start, ahead)]
-    return Correction(vectors[0], float(prox), float(decay), float(scale), *vectors[1:])
+    parts = {name: part for name, part in correction._asdict().items() if part is not None}
+    one: dict[str, Any] = {name: float(p) if name in COLUMNS else p.reshape(-1) for name, p in parts.items()}
+    return Correction(**one)
 
 
 def client_batches(job: Job, round: int, client: int, dtype: torch.dtype) -> Iterator[tuple[Inputs, Tensor]]:
@@ -256,15 +259,19 @@ def local_sgd(
     training: LocalTraining,
     lr: float,
     add_gradient: AddGradient,
-) -> None:
+) -> Vector | None:
     """Steps on the corrected gradient, as ``Correction`` has it: combine, clip, add weight decay, step.
 
-    With ``training.sam`` the gradient is taken at θ + ρ ∇L(θ)/‖∇L(θ)‖, of the plain loss on the same batch.
+    With ``training.sam`` the gradient is taken at θ + ρ ∇L(θ)/‖∇L(θ)‖, of the plain loss on the same batch, and
+    ``correction.dual``, where there is one, changes that direction and is returned as the steps left it.
     ``add_gradient(x, y)`` adds ∇L of a batch to ``model.grads``.
     """
     params, grads = model.params, model.grads
-    linear, prox, decay, scale, begin, ahead = correction
-    linear, begin, ahead = (each if each is None else each.to(params.device) for each in (linear, begin, ahead))
+    linear, prox, decay, scale, begin, ahead, _, dual, consensus = correction
+    linear, begin, ahead, consensus = (
+        each if each is None else each.to(params.device) for each in (linear, begin, ahead, consensus)
+    )
+    dual = dual if dual is None else dual.to(params.device, copy=True)
     prox, scale, decay = float(prox), float(scale), training.weight_decay + float(decay)
     model.train()
     if begin is not None:
@@ -282,7 +289,12 @@ def local_sgd(
             here = kept.copy_(params)
             grads.zero_()
             add_gradient(x, y)
-            params.add_(grads, alpha=training.sam / (float(torch.linalg.vector_norm(grads)) + 1e-7))
+            if dual is not None and consensus is not None:
+                grads.sub_(dual).sub_(consensus)
+            climb = training.sam / (float(torch.linalg.vector_norm(grads)) + 1e-7)
+            params.add_(grads, alpha=climb)
+            if dual is not None and consensus is not None:
+                dual.add_(grads, alpha=climb).sub_(consensus)
         if linear is None:
             torch.mul(here, prox / scale, out=grads)
         else:
@@ -307,6 +319,7 @@ def local_sgd(
             params.add_(velocity, alpha=-lr)
     if ahead is not None:
         params.sub_(ahead)
+    return dual
 
 
 def smallest_batch(module: nn.Module) -> int:

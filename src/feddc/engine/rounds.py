@@ -118,12 +118,12 @@ def run_round(
                         delta = trained.params - sent.model
                         if compression is not None:
                             delta = compression.up(delta, clients, schedule.round)
-                        yield Arrived(clients, trained.params, delta, trained.buffers)
+                        yield Arrived(clients, trained.params, delta, trained.buffers, dual=trained.dual)
 
-    def take(clients: Sequence[int], params: Rows, delta: Rows, trained: Buffers, told: int) -> None:
+    def take(clients: Sequence[int], params: Rows, delta: Rows, trained: Buffers, told: int, dual: Rows | None) -> None:
         nonlocal up, down
         (floats, ints), weight = trained, weights[clients]  # (k, 1)
-        local = LocalResult(delta=delta, steps=steps[clients], **plan)
+        local = LocalResult(delta=delta, dual=dual, steps=steps[clients], **plan)
         before, columns = store.gather(clients), algorithm.weigh(local, weight)
         upload, after = algorithm.upload(sent, before, local, weight)
         one = handling.nbytes([field[0] for field in upload]) if masked is None else masked

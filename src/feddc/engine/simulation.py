@@ -33,7 +33,8 @@ from .executors import InProcess, Vectorised, choose
 from .executors.choose import find_device
 from .guarding import draws_of, guard_of, keyed, poisoned
 from .judging import Judged, check_judges, judge, personal_scores
-from .local import Job, Start, given_steps, own_loss, sharpened, steps_column
+from .local import Job, Start, given_steps, sharpened, steps_column
+from .losses import own_loss
 from .membership import Arrivals
 from .optimizers import check_optimizer
 from .precision import check_precision
@@ -143,6 +144,8 @@ class Simulation:
         training = training if precision is None else replace(training, precision=precision)
         self._training = sharpened(training, algorithm)
         self.round = 0
+        self.undone = 0
+        """How many rounds were run and taken back: what they cost in privacy stays spent."""
         self.cohorts = make_cohorts(len(federation), rounds, self.options, cohorts)
         self.nominal = self.training.nominal_steps(federation.sizes)
         initial = FlatModel(model)
@@ -168,7 +171,7 @@ class Simulation:
         self.given = None if steps is None else given_steps(steps, rounds, len(federation))
         work = fixed if self.given is None else self.given
         self.job = Job(
-            model, poisoned(federation, self.guard), self.training, self.options.seed, work, *own_loss(algorithm)
+            model, poisoned(federation, self.guard), self.training, self.options.seed, work, own_loss(algorithm)
         )
         self.executor, self.executor_reason = choose(self.job, rounds, self.cohorts.mean_size, self.options)
         check_precision(self.training.precision, initial.params.dtype, find_device(self.options.device))
@@ -193,7 +196,7 @@ class Simulation:
     def within_budget(self) -> bool:
         """Whether another round stays within the privacy budget, if there is one."""
         budget = None if self.guard is None else self.guard.budget
-        return budget is None or budget.allows(self.round + 1)
+        return budget is None or budget.allows(self.round + self.undone + 1)
 
     def step(self) -> Record:
         """Run the next round."""
@@ -225,7 +228,7 @@ class Simulation:
         drift = None if meter is None else meter.result()
         moved = (done.bytes_up, down)
         answers = (done.rejected, tuple(dropped))
-        epsilon = None if self.guard is None else self.guard.spent(self.round)
+        epsilon = None if self.guard is None else self.guard.spent(self.round + self.undone)
         made = (self.round, judged.metrics, done.accepted, *moved, seconds, *answers)
         return Record(*made, drift=drift, epsilon=epsilon, score=self.score, **judged.others())
 

@@ -33,7 +33,7 @@ class ClientStore:
         self._unsaved = torch.zeros(clients, dtype=torch.bool)
         size = sum(field.nbytes for field in initial) * clients
         table = MemoryTable if size <= IN_MEMORY_BYTES else FileTable
-        self._tables: list[Table] = [table(field, clients) for field in initial]
+        self._tables: list[StateTable] = [table(field, clients) for field in initial]
 
     def gather(self, clients: Sequence[int]) -> Any:
         """The states of these clients, as rows."""
@@ -77,7 +77,7 @@ class ClientStore:
         self._unsaved.zero_()
 
 
-class Table(Protocol):
+class StateTable(Protocol):
     def read(self, clients: Sequence[int]) -> Rows:
         """A copy of these rows."""
         ...

@@ -17,8 +17,9 @@ Measures = dict[str, float]
 class Judge:
     """Evaluates models on one test set."""
 
-    def __init__(self, module: nn.Module, federation: Federation) -> None:
-        self._executor = InProcess(Job(module, federation, LocalTraining(), 0, None))
+    def __init__(self, module: nn.Module, federation: Federation, device: str | None = None) -> None:
+        """``device`` is where it computes, if not on this processor."""
+        self._executor = InProcess(Job(module, federation, LocalTraining(), 0, None), device)
 
     def measures(self, start: Start) -> Measures:
         """The measures of this model; empty where there is no test set."""

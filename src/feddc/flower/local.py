@@ -29,15 +29,18 @@ OFFLINE = {
     "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
 }
 """No telemetry, no update checks, the packages that are installed, and shorter pauses."""
-START_SECONDS, END_SECONDS = 60, 15
+START_SECONDS, END_SECONDS = 300, 15
 CONNECTION = "federation"
 
 
 class LocalFederation:
     """Use as a context manager: at its end all processes that it started are gone."""
 
-    def __init__(self, folder: Path, sites: int, node_config: Sequence[str] = ()) -> None:
-        """``node_config`` are further settings of the sites, one text for each, such as 'data="a.csv"'."""
+    def __init__(self, folder: Path, sites: int, node_config: Sequence[str] = (), *, warm: bool = True) -> None:
+        """``node_config`` are further settings of the sites, one text for each, such as 'data="a.csv"'.
+
+        Without ``warm`` the sites are Flower's own `flower-supernode`, with which rounds take longer.
+        """
         check_count("sites", sites)
         if node_config and len(node_config) != sites:
             raise ConfigError(f"there are {sites} sites, but {len(node_config)} node configs")
@@ -45,6 +48,7 @@ class LocalFederation:
             if shutil.which(program) is None:
                 raise ConfigError(f"{program} is not on the PATH: pip install 'feddc[flower]'")
         self.folder, self.sites, self.node_config = folder, sites, node_config
+        self._node = [sys.executable, "-m", "feddc", "flower", "node"] if warm else ["flower-supernode"]
         self.home = folder / "home"
         self.port = free_port()
         self.environment = {**os.environ, **OFFLINE, "FLWR_HOME": str(self.home.resolve())}
@@ -65,7 +69,7 @@ class LocalFederation:
             for site in range(self.sites):
                 more = self.node_config[site] if self.node_config else ""
                 self._start(
-                    f"node{site}", sys.executable, "-m", "feddc", "flower", "node", "--insecure",
+                    f"node{site}", *self._node, "--insecure",
                     "--superlink", f"127.0.0.1:{self.port}", "--host", "127.0.0.1", "--port", str(free_port()),
                     "--node-config", f"partition-id={site} num-partitions={self.sites} {more}".strip(),
                 )  # fmt: skip

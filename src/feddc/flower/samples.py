@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ..data import Federation
 from ..errors import DataError, check, check_number
+from ..tasks import Classification, Task
 
 MOST_CLASSES, LONGEST_NAME = 10_000, 100
 AGREED = "agreed."
@@ -32,6 +33,8 @@ Floats = NDArray[np.float64]
 class Samples:
     """What ``load_client`` may return instead of ``(x, y)``: x of shape (n, …), y of n class numbers or class names.
 
+    With another ``task`` than classification (``feddc.Regression()``, one of your own) y is what that takes.
+
     ``test`` is an (x, y) on which this site judges the global model, never trained on. With ``standardise`` every
     column (or channel) is scaled by its mean and deviation over all sites. Class names are numbered over all sites.
     """
@@ -40,8 +43,14 @@ class Samples:
     y: Any
     test: Pair | None = None
     standardise: bool = False
+    task: Task = Classification()
     whole: Federation | None = None
     """Where the samples are from a Federation of one client: itself, with all else that it says of its samples."""
+
+    @property
+    def learned(self) -> Task:
+        """What is learned from these samples."""
+        return self.task if self.whole is None else self.whole.task
 
     @property
     def named(self) -> bool:
@@ -67,12 +76,12 @@ class Samples:
             agreed.numbered(self.test[1]) if self.named else self.test[1],
         )
         classes = len(agreed.classes) or None
-        return Federation.from_arrays(*own, sizes=[len(own[1])], test=held, classes=classes)
+        return Federation.from_arrays(*own, sizes=[len(own[1])], test=held, classes=classes, task=self.task)
 
     def tested(self, agreed: Agreed) -> Federation:
         """A federation whose test set are these samples, prepared alike."""
         x, y = agreed.scaled(self.x), agreed.numbered(self.y) if self.named else self.y
-        return Federation.from_arrays(x, y, sizes=[len(y)], test=(x, y))
+        return Federation.from_arrays(x, y, sizes=[len(y)], test=(x, y), task=self.learned)
 
 
 def as_samples(data: Any) -> Samples:
@@ -173,10 +182,11 @@ def agree(parts: Iterable[Moments | None], names: Iterable[Iterable[str]]) -> Ag
     return Agreed(*scale, classes)  # type: ignore[call-arg]
 
 
-def read_table(path: str | Path, label: str = "label", holdout: float = 0.2) -> Samples:
+def read_table(path: str | Path, label: str = "label", holdout: float = 0.2, task: Task = Classification()) -> Samples:
     """A site's CSV file: numeric columns, and ``label`` with class numbers or names; ``holdout`` of it is its test set.
 
-    Features are left as they are: they are standardised by the mean and deviation over all sites.
+    Features are left as they are: they are standardised by the mean and deviation over all sites. With another ``task``
+    than classification the labels are numbers, taken as they are.
     """
     check_number("holdout", holdout, 0, 0.9)
     with Path(path).open(newline="", encoding="utf-8-sig") as stream:
@@ -189,9 +199,17 @@ def read_table(path: str | Path, label: str = "label", holdout: float = 0.2) -> 
     except (TypeError, ValueError) as error:
         raise DataError(f"{path} has a value that is not a number: {error}") from None
     check(bool(np.isfinite(x).all()), f"{path} has a value that is not finite")
-    texts = [str(row[label]).strip() for row in rows]
-    y = np.array([int(text) for text in texts]) if all(text.isdecimal() for text in texts) else np.array(texts)
-    return hold_out(Samples(x, y, standardise=True), holdout)
+    y = _labels(path, [str(row[label]).strip() for row in rows], task)
+    return hold_out(Samples(x, y, standardise=True, task=task), holdout)
+
+
+def _labels(path: str | Path, texts: list[str], task: Task) -> NDArray[Any]:
+    if isinstance(task, Classification):
+        return np.array([int(text) for text in texts]) if all(text.isdecimal() for text in texts) else np.array(texts)
+    try:
+        return np.array([float(text) for text in texts], dtype=np.float32)
+    except ValueError as error:
+        raise DataError(f"{path} has a label that is not a number: {error}") from None
 
 
 def hold_out(samples: Samples, share: float) -> Samples:
@@ -202,4 +220,4 @@ def hold_out(samples: Samples, share: float) -> Samples:
     order = np.random.default_rng(0).permutation(count)
     held, kept = np.sort(order[: int(share * count)]), np.sort(order[int(share * count) :])
     x, y = samples.x, samples.y
-    return Samples(x[kept], y[kept], (x[held], y[held]), samples.standardise)
+    return Samples(x[kept], y[kept], (x[held], y[held]), samples.standardise, samples.task)

@@ -13,7 +13,7 @@ from .. import specs
 from ..algorithms import Algorithm
 from ..engine import LocalTraining
 from ..errors import ConfigError, check, check_count, check_number, unknown
-from ..options import Trust
+from ..options import Compress, Trust
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,80}")
 """An experiment's name: it is also the name of folders, on the server and on every client."""
@@ -33,8 +33,10 @@ class Settings(Trust):
     which it arrives. ``nodes`` binds clients to registered nodes ("0=1234 1=5678"); a client that says it has more than
     ``most_samples`` is not let in. ``experiment`` names what a later run continues; ``folder`` is where the server
     keeps it (by default in Flower's home folder). ``test_sites`` has every site judge the model on its held-out
-    samples. ``robust``, ``privacy``, ``epsilon``, ``delta`` and ``secure`` ("masked") are those of a simulation; a site
-    may ask for more clip and noise than the server does. With ``simulation`` a run that meets a real site ends before
+    samples. ``compress`` ("bf16", "int8") has vectors travel in fewer bytes, both ways, as in a simulation. ``robust``,
+    ``privacy``, ``epsilon``, ``delta`` and ``secure`` ("masked") are those of a simulation; a site may ask for more
+    clip and noise than the server does. The last ``keep`` rounds can be taken back, from server and clients, by a run
+    with ``rollback``, which may have another ``robust``. With ``simulation`` a run that meets a real site ends before
     anything is trained.
     """
 
@@ -53,14 +55,20 @@ class Settings(Trust):
     nodes: str = ""
     most_samples: int = 10_000_000
     test_sites: bool = True
+    compress: Compress = "none"
     simulation: bool = False
+    keep: int = 5
+    rollback: int = 0
     folder: str | None = None
     training: LocalTraining = LocalTraining()
 
     def __post_init__(self) -> None:
         for name in ("clients", "rounds", "evaluate_every", "min_answers", "most_samples"):
             check_count(name, getattr(self, name))
-        check_count("seed", self.seed, 0)
+        for name in ("seed", "keep", "rollback"):
+            check_count(name, getattr(self, name), 0)
+        if self.compress not in typing.get_args(Compress):
+            raise unknown("compress", str(self.compress), typing.get_args(Compress))
         check(self.attack is None, "attack poisons simulated clients only")
         check_number("wait", self.wait, 0)
         check_number("answer_within", self.answer_within, 0, above=True)
@@ -112,6 +120,7 @@ def method_from(config: Mapping[str, Any], methods: Mapping[str, Any]) -> Algori
 
 def training_config(training: LocalTraining) -> dict[str, Any]:
     """The local training as settings of a message; what is None is left out."""
+    _check_rates(training)
     values = dataclasses.asdict(training)
     return {f"training.{name}": value for name, value in values.items() if value is not None}
 
@@ -120,7 +129,15 @@ def training_from(config: Mapping[str, Any]) -> LocalTraining:
     """The local training that a message asks for."""
     absent = dict.fromkeys((field.name for field in dataclasses.fields(LocalTraining)), None)
     given = {key.removeprefix("training."): value for key, value in config.items() if key.startswith("training.")}
+    if ":" in str(given.get("rates", "")):
+        raise ConfigError("the server names a function for the learning rate: a client imports nothing at its request")
     try:
         return LocalTraining(**absent | given)  # type: ignore[arg-type]
     except TypeError as error:
         raise ConfigError(f"the server asks for a local training that is not known here: {error}") from None
+
+
+def _check_rates(training: LocalTraining) -> None:
+    """Refuse a function for the learning rate: clients import nothing at a server's request."""
+    good = training.rates is None or (isinstance(training.rates, str) and ":" not in training.rates)
+    check(good, "on Flower the learning rate of each round is a list of numbers, not a function")

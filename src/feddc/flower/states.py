@@ -6,6 +6,7 @@ Both sides know a method's fields and shapes without being told, by running its 
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..algorithms import Algorithm
+from ..engine.compress import Compression
 from ..errors import ConfigError, DataError
 from ..models import Buffers, FlatModel
 from ..types import LocalResult
@@ -45,6 +47,30 @@ def templates(algorithm: Algorithm, model: FlatModel) -> Templates:
     )
     upload, _ = algorithm.upload(sent, as_rows(client), still, torch.ones(1, 1))
     return Templates(server, sent, client, as_vectors(upload), model.buffers())
+
+
+def pack_sent(sent: Any, compression: Compression | None, round: int) -> tuple[Any, Arrays]:
+    """A broadcast as the clients will receive it, and the arrays in which it travels."""
+    if compression is None:
+        return sent, to_arrays(sent)
+    packed = dict(zip(sent._fields, compression.pack_sent(sent, round), strict=True))
+    return compression.down(sent, round), {name: array for name, array in packed.items() if array.size}
+
+
+def pack_upload(upload: Any, compression: Compression | None, client: int, round: int) -> Arrays:
+    """The arrays in which one client's upload, vectors (P,), travels."""
+    if compression is None:
+        return to_arrays(upload)
+    return to_arrays(upload) | {"delta": compression.pack_update(upload.delta, client, round)}
+
+
+def unpacked(arrays: Arrays, template: Any, compression: Compression | None, names: Container[str]) -> Any:
+    """What travelled: the fields that ``template`` has, of which those in ``names`` were packed; DataError as below."""
+    found = dict(arrays)
+    for name, field in zip(template._fields, template, strict=True):
+        if compression is not None and name in names and name in found:
+            found[name] = compression.unpack(found[name], field).numpy()
+    return from_arrays(found, template)
 
 
 class ModelOnly(NamedTuple):
@@ -84,9 +110,9 @@ def split_buffers(arrays: Arrays) -> tuple[Arrays, Arrays]:
     return {name: array for name, array in arrays.items() if not name.startswith(_BUFFER)}, own
 
 
-def join_buffers(state: Any, buffers: Buffers) -> Arrays:
-    """The arrays of a method's state and of the model's buffers, under names that do not meet."""
-    return to_arrays(state) | {_BUFFER + name: array for name, array in to_arrays(buffers).items()}
+def join_buffers(arrays: Arrays, buffers: Buffers) -> Arrays:
+    """The arrays of a method and those of the model's buffers, under names that do not meet."""
+    return arrays | {_BUFFER + name: array for name, array in to_arrays(buffers).items()}
 
 
 _BUFFER = "buffer."

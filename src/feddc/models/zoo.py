@@ -141,7 +141,7 @@ def _norm(kind: Literal["group", "batch"], channels: int) -> nn.Module:
     return nn.GroupNorm(2, channels) if kind == "group" else nn.BatchNorm2d(channels)
 
 
-MODELS: specs.Table = {"linear": linear, "fcn": fcn, "cnn": cnn, "resnet18": resnet18, "lstm": lstm}
+MODELS: specs.Registry = {"linear": linear, "fcn": fcn, "cnn": cnn, "resnet18": resnet18, "lstm": lstm}
 
 
 def make_model(text: str, shape: Shape, classes: int, seed: int = 0) -> nn.Module:

@@ -106,6 +106,16 @@ def moved_total() -> Column:
     return Column("bytes", "moved", lambda line: _over_seeds([r.points[-1].moved for r in line.drawn], amount), "moved")
 
 
+def epsilon() -> Column:
+    """What the runs spent of a privacy budget; nothing where there was no noise."""
+
+    def make(line: Line) -> Entry:
+        found = [spent for run in line.drawn if (spent := run.epsilon) is not None]
+        return _over_seeds(found, lambda *values: f"{mean(values):.2f}") if found else Entry("")
+
+    return Column("epsilon", "ε", make, "epsilon")
+
+
 def time_total() -> Column:
     def make(line: Line) -> Entry:
         found = [s for run in line.drawn if (s := run.points[-1].seconds) is not None]
@@ -183,9 +193,10 @@ def ratio(pairs: Sequence[tuple[Reach, Reach]]) -> Entry:
 def difference(setting: Setting, base: Line, lines: Sequence[Line], shown: Column) -> Column:
     """How much lines differ from ``base`` in a column, with the interval of the paired differences over seeds."""
 
-    assert shown.judge is not None
+    judge = shown.judge
+    assert judge is not None
     judged = [line for line in lines if line.complete and base.complete]
-    compared = [(line, found.reverse()) for line, found in shown.judge.compare(base, judged)]
+    compared = [(line, found.reverse()) for line, found in judge.compare(base, judged)]
 
     def make(line: Line) -> Entry:
         if line is base:
@@ -193,6 +204,8 @@ def difference(setting: Setting, base: Line, lines: Sequence[Line], shown: Colum
         if not (line.complete and base.complete):
             return Entry("not judged")
         found = next((each for other, each in compared if other is line), None)
+        if found is None and not (judge.values(line) and judge.values(base)):
+            return Entry("not reached")
         if found is None:
             return Entry("one seed" if min(len(line.runs), len(base.runs)) < 2 else "no common seeds")
         scale, digits = {"best": (setting.measure.shown(1.0), setting.measure.digits), "bytes": (1e-6, 3)}.get(
@@ -205,9 +218,9 @@ def difference(setting: Setting, base: Line, lines: Sequence[Line], shown: Colum
         text = f"{centre:+.{digits}f} ({low:+.{digits}f} to {high:+.{digits}f}), p = {found.corrected:.2g}"
         text = text.replace("-", "−") + (", a bound" if short else "")
         numbers = {"mean": centre, "low": low, "high": high, "p": found.p, "p_holm": found.corrected, "n": found.seeds}
-        return Entry(
-            text if found.high < math.inf else f"{centre:+.{digits}f}, no interval", numbers, found.significant
-        )
+        if found.high == math.inf:
+            text = f"{centre:+.{digits}f}, no interval".replace("-", "−")
+        return Entry(text, numbers, found.significant)
 
     heading = f"{shown.heading}, MB" if shown.key == "bytes" else shown.heading
     return Column(f"{shown.key}-difference", heading, make, "difference")

@@ -16,6 +16,8 @@ DEFINITIONS = {
     "speedup": "**Speed-up**: FedAvg's mean rounds over the method's, over the seeds that both have; ± is the "
     "deviation of that ratio from seed to seed. Where seeds did not get there it is a bound: > or <.",
     "moved": "**Moved**: bytes sent in both directions, all clients together.",
+    "epsilon": "**ε**: what the run spent of its privacy budget by its last round, for the δ in its settings (1e-5 if "
+    "none is given): the smaller, the less the model tells about any single client.",
     "time": "**Time**: seconds by the wall clock of the machine that ran it. What else that machine did is in it.",
     "seeds": "**Seeds**: runs that came to their end; diverged and unfinished ones are named.",
 }

@@ -54,7 +54,11 @@ def headline(setting: Setting) -> Headline:
         sentence = f"{_none_shown(order[0])}; {sentence}"
     if rounds not in shown and len(over) > 1:
         sentence += f" No run reaches {setting.goal}."
-    prefix = "Of the methods that have finished: " if going else ""
+    prefix = (
+        ("Of the methods that have finished: " if main.ranking.seeds > 1 else "Not all runs have finished. ")
+        if going
+        else ""
+    )
     cards = tuple(_card(setting, each) for each in shown)
     return Headline(prefix + sentence, detail, cards, _round_cost(setting, main.ranking.first))
 
@@ -101,7 +105,8 @@ def _seen(setting: Setting, what: Quantity) -> str:
     base = setting.baseline(tied[0])
     others = [*tied[:4], *([base] if base is not None and all(base is not each for each in tied) else [])]
     why = _why(what)
-    shown = ", ".join(f"{each.label} {what.show(each)}" for each in others)
+    apart = ("; ", ": ") if any("," in each.label for each in others) else (", ", " ")
+    shown = apart[0].join(f"{each.label}{apart[1]}{what.show(each)}" for each in others)
     return f"{why[0].upper()}{why[1:]}. {what.question}: {shown}."
 
 
@@ -119,15 +124,16 @@ def _alone(setting: Setting, line: Line) -> str:
 
 
 def _card(setting: Setting, what: Quantity) -> Card:
-    ranking, who = what.ranking, _names([what.ranking.first, *what.ranking.level])
+    ranking, tied = what.ranking, what.tied()
     if ranking.seeds < 2:
-        who, note = _names(what.tied()), _why(what)
+        note = _why(what)
     elif ranking.level:
-        note = f"no difference shown with these {ranking.seeds} seeds"
+        rest = [line for line in ranking.level if all(line is not each for each in tied)]
+        note = f"no difference{f' from {_names(rest)}' if rest else ''} shown with these {ranking.seeds} seeds"
     else:
         by, test = what.against(setting.baseline(ranking.first)) if ranking.behind else ("", f"{ranking.seeds} seeds")
         note = f"{by} ({test})" if by else test
-    return Card(what.question, what.show(ranking.first), who, note, what.column.define)
+    return Card(what.question, what.show(ranking.first), _names(tied), note, what.column.define)
 
 
 def _round_cost(setting: Setting, first: Line) -> str:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..algorithms import METHODS, display_name
+from ..data import NATURAL
 from ..specs import Spec
-from ..study.config import ROLES, Config
+from ..study.config import FIELDS, ROLES, Config
 from .measure import Measure
 from .runs import Point, Repeat, Run
 
@@ -156,6 +157,8 @@ def in_words(config: Config, name: str) -> str:
         return "" if config.cohort_size else f"{100 * (config.participation or 1):g} % a round"
     if name == "cohort_size":
         return f"cohorts of {config.cohort_size}" if config.cohort_size else ""
+    if name == "clients" and Spec.parse(config.data).name in NATURAL:
+        return ""
     value = getattr(config, name)
     return {"split": value or "natural split", "clients": f"{value} clients"}.get(name, str(value))
 
@@ -165,7 +168,10 @@ def _key(config: Config) -> tuple[object, ...]:
 
 
 def _lines(runs: Sequence[Run]) -> tuple[Line, ...]:
-    """A line for each method; other settings that vary are written into its label. A seed counts once in a line."""
+    """A line for each method; other settings that vary are written into its label, but for what is switched off.
+
+    A seed counts once in a line.
+    """
     others = [name for name, role in ROLES.items() if role == "cell" and name not in (*SETTING, "method")]
     varying = [name for name in others if len({getattr(run.config, name) for run in runs}) > 1]
     places: dict[tuple[object, ...], list[Run]] = {}
@@ -178,7 +184,9 @@ def _lines(runs: Sequence[Run]) -> tuple[Line, ...]:
     lines = []
     for (method, *values), members in places.items():
         extra = tuple(zip(varying, values, strict=True))
-        label = ", ".join([labels[str(method)], *(f"{key} {value}" for key, value in extra)])
+        said = [(key, value) for key, value in extra if value or value != FIELDS[key].default]
+        said = [(key, value) for key, value in said if (key, value) != ("compress", "none")]
+        label = ", ".join([labels[str(method)], *(f"{key} {value}" for key, value in said)])
         lines.append(Line(label, str(method), tuple(members), extra))
     return tuple(sorted(lines, key=_order))
 

@@ -63,7 +63,7 @@ def check_installed() -> None:
 
 
 def body(settings: Sequence[Setting]) -> str:
-    """What changes as runs go on: the text, the tables and the numbers, without styles and scripts."""
+    """What changes while runs are under way: the text, the tables and the numbers, without styles and scripts."""
     return _template("body.html").render(
         settings=[_texts(setting) for setting in settings],
         overview=overview(settings) if len(settings) > 1 else [],
@@ -76,7 +76,7 @@ def body(settings: Sequence[Setting]) -> str:
 
 
 def _warning(run: Run) -> str | None:
-    """What is wrong with a run that goes on in spite of it."""
+    """What is wrong with a run that continues in spite of it."""
     return warning(run.records, run.config.method)
 
 

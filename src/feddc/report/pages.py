@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ..paper.history import MOVED
 from ..paper.published import MISPRINTS
+from ..specs import Spec
 from ..storage.atomic import write_whole
 from .columns import of_paper
+from .dots import save_dots
 from .figures import save_picture
-from .lines import Setting, arrange, describe
+from .lines import Line, Setting, arrange, describe
 from .runs import Run
-from .tables import Table, overview
+from .tables import Table, all_tables, overview
+
+CROWD = 12
+"""More lines than this cannot be told apart in one picture."""
 
 
-def page(folder: Path, stem: str, runs: Sequence[Run], command: str) -> Path:
-    """Write ``stem.md`` with the tables, a picture for each setting that was run, and the notes on misprints."""
+def page(folder: Path, stem: str, runs: Sequence[Run], command: str, section: str = "") -> Path:
+    """Write ``stem.md``: tables, the study's own section, notes on misprints, a picture for each setting that ran."""
     settings = arrange(runs)
     parts = [f"# {stem}\n", f"Made by `{command}` from `{stem}.json`.\n"]
-    parts += [markdown(table) for table in overview(settings)]
+    beside = [each for each in settings if any(map(_printed, each.lines))]
+    parts += [markdown(table) for table in overview(beside)]
+    parts += [markdown(table) for each in settings if each not in beside for table in _whole(each)]
+    parts += [section] if section else []
     parts += [f"- The paper: {note}.\n" for note in misprints(settings)]
     parts += [f"![{title}]({file})\n" for title, file in pictures(folder, stem, settings)]
     parts.append(origins(runs))
@@ -37,6 +46,15 @@ def markdown(table: Table) -> str:
         cells = [f"**{entry.text}**" if entry.bold else entry.text for entry in entries]
         lines.append(f"| {label} | {' | '.join(cell.replace('|', '/') for cell in cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _printed(line: Line) -> bool:
+    return bool(of_paper(line).rounds or of_paper(line).accuracy)
+
+
+def _whole(setting: Setting) -> list[Table]:
+    """All that there is to say of a setting of which the paper has nothing, named."""
+    return [replace(each, title=f"{each.title}: {describe(setting.config)}") for each in all_tables(setting)]
 
 
 def origins(runs: Sequence[Run]) -> str:
@@ -65,19 +83,21 @@ def _commit(run: Run) -> str:
 def misprints(settings: Sequence[Setting]) -> list[str]:
     """Where the paper contradicts itself on what these settings are compared with."""
     names = dict.fromkeys(
-        setting.config.data.partition(":")[0]
-        for setting in settings
-        if any(of_paper(line).rounds or of_paper(line).accuracy for line in setting.lines)
+        Spec.parse(setting.config.data).name for setting in settings if any(map(_printed, setting.lines))
     )
     return [note for name in names for note in MISPRINTS.get(name, [])]
 
 
 def pictures(folder: Path, stem: str, settings: Sequence[Setting]) -> list[tuple[str, str]]:
-    """A convergence picture for each setting of which something was run: its title and file name."""
+    """A picture for each setting of which something was run: its title and file name.
+
+    Convergence curves, or, where they would be too many to be told apart, a row of dots for each method.
+    """
     made = []
     for setting in settings:
         title = describe(setting.config)
-        file = f"{stem}-{re.sub(r'[^A-Za-z0-9.=]+', '-', title).strip('-')}.png"
-        if save_picture(setting, folder / file):
+        name = f"{stem}-{re.sub(r'[^A-Za-z0-9.=]+', '-', title).strip('-')}"
+        draw, file = (save_dots, f"{name}-dots.png") if len(setting.lines) > CROWD else (save_picture, f"{name}.png")
+        if draw(setting, folder / file):
             made.append((title, file))
     return made

@@ -52,8 +52,10 @@ class Run:
     split: tuple[tuple[int, ...], ...] | None = None
     """Samples of each class at each client, or None where an older version did not write it."""
     about: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """What the directory says of versions, machine and date."""
+    """What the directory says of versions, machine and date; what a file of results says of single clients."""
     measure: Measure = ACCURACY
+    clients: tuple[float | None, ...] = ()
+    """Each client's score in the last round that scored them; empty where nothing is known of single clients."""
 
     @property
     def repeat(self) -> Repeat:
@@ -86,7 +88,13 @@ class Run:
         """Over single clients, in the last round that scored them: the mean, or the mean of the worst tenth."""
         found = (record.clients for record in reversed(self.records) if record.clients is not None)
         scores = next(found, None)
-        return None if scores is None else getattr(scores, part)
+        stored: Mapping[str, float] = self.about.get("clients", {})
+        return stored.get(part) if scores is None else float(getattr(scores, part))
+
+    @property
+    def epsilon(self) -> float | None:
+        """What was spent of the privacy budget; None without one."""
+        return self.records[-1].epsilon if self.records else None
 
     @property
     def bound(self) -> int:
@@ -106,7 +114,8 @@ def of_records(config: Config, records: Sequence[Record], status: Status, **more
     )
     score = score_in(records)
     measure = Measure(score.name, score.higher_is_better)
-    return Run(config, points, status, records=tuple(records), measure=measure, **more)
+    scored = next((record.clients.scores for record in reversed(records) if record.clients is not None), ())
+    return Run(config, points, status, records=tuple(records), measure=measure, clients=tuple(scored), **more)
 
 
 def of_outcome(outcome: Outcome) -> Run:

@@ -37,7 +37,7 @@ class Paired:
     @property
     def test(self) -> str:
         """The test in words, with what it gave."""
-        correction = f" after Holm's correction for {self.comparisons} comparisons" if self.comparisons > 1 else ""
+        correction = f" (Holm, {self.comparisons} comparisons)" if self.comparisons > 1 else ""
         return f"{TEST}, {self.seeds} seeds, p = {self.corrected:.2g}{correction}"
 
 

@@ -17,6 +17,9 @@ from .runs import Point, Run
 MADE = ("commit", "feddc", "torch", "processor")
 """Where a stored run comes from; the oldest name the commit that stored them, as 'at or before 35665e4'."""
 
+FEW = 20
+"""The scores of single clients are stored where there are no more than so many, such as hospitals."""
+
 
 def save(path: Path, runs: Mapping[str, Run]) -> None:
     """Write runs under their keys, added to what the file has already. What came out of a file is not written again."""
@@ -44,7 +47,14 @@ def _pack(run: Run) -> dict[str, Any]:
         "accuracy": [None if point.score is None else round(point.score, 5) for point in run.points],
         "kilobytes": [round(each / 1e3) for each in moved],
         "seconds": round(run.points[-1].seconds or 0.0, 1),
-    }
+    } | ({"clients": clients} if (clients := _clients(run)) else {})
+
+
+def _clients(run: Run) -> dict[str, Any]:
+    """What the table says of single clients, where they were scored; and each one's score, where they are few."""
+    found = {"mean": run.of_clients("mean"), "worst": run.of_clients("worst")}
+    known: dict[str, Any] = {part: round(score, 5) for part, score in found.items() if score is not None}
+    return known | ({"scores": list(run.clients)} if 0 < len(run.clients) <= FEW else {})
 
 
 def _unpack(packed: Mapping[str, Any]) -> Run:
@@ -54,8 +64,10 @@ def _unpack(packed: Mapping[str, Any]) -> Run:
         for i, (score, size) in enumerate(zip(packed["accuracy"], moved, strict=True), start=1)
     )
     unsaid = {"batch_size": None, "clip_norm": None}  # older files leave out what is None
-    about = {"versions": packed.get("made", {})}
-    return Run(Config(**(unsaid | packed["config"])), points, packed.get("status", "finished"), about=about)
+    clients = packed.get("clients", {})
+    about = {"versions": packed.get("made", {}), "clients": clients}
+    config, status = Config(**(unsaid | packed["config"])), packed.get("status", "finished")
+    return Run(config, points, status, about=about, clients=tuple(clients.get("scores", ())))
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any, get_args
 
 from ..algorithms import METHODS, display_name
 from ..errors import RunError
+from ..specs import Spec
 from ..storage.atomic import write_whole
 from . import stored
 from .figures import new_figure, paper_style
+from .runs import Run
 from .styles import BY_METHOD, INK
 from .verdicts import CLOSE_POINTS, CLOSE_ROUNDS, WIDTHS, Compared, Verdict, compare
 
@@ -22,8 +24,9 @@ if TYPE_CHECKING:
 STEM = "summary"
 MARKERS = {"mnist": "o", "fashion-mnist": "s", "cifar10": "^", "cifar100": "v", "emnist-l": "D", "synthetic": "P"}
 RULE = f"""The rule. The paper prints one number a cell, of one seed; ours is the mean ± standard deviation over seeds.
-The deviation of a cell is that of its seeds, or the median one of the cells with the same data set and target, if that
-is larger, since a few seeds can happen to be nearly equal. The distance between our mean and the published number is
+The deviation of a cell is that of its seeds, if there are three, or the median one of the cells with the same data set
+and target, if that is larger, since a few seeds can happen to be nearly equal; the median needs three cells with at
+least two seeds. Of rounds it is at least half a round. The distance between our mean and the published number is
 compared with {WIDTHS:g} × deviation × √(1 + 1/seeds): both are chance. Rounds are compared by their ratio, accuracies
 by their difference.
 
@@ -31,7 +34,7 @@ by their difference.
   (accuracy); or reached by neither
 - **chance**: within that, but further apart: seeds alone differ by as much
 - **differs**: further apart than that
-- **one seed**: not shown to differ, but one seed is no evidence
+- **few seeds**: fewer than three, which are no evidence, unless similar cells show that it differs
 - **too short**: fewer rounds were run than it takes to tell; '>N' is what N rounds did not reach
 
 With three seeds the deviation itself is uncertain: about one cell in five of those that agree perfectly would be called
@@ -41,18 +44,23 @@ different (Student's t with two degrees of freedom exceeds 2 with probability 0.
 
 def page(folder: Path, command: str) -> Path:
     """Write summary.md and its picture from the files of results in ``folder``."""
-    files = sorted(folder.glob("*.json"))
-    cells = [each for each in compare([run for file in files for run in stored.load(file).values()]) if each.seeds]
+    found = {file.name: _of_the_paper(stored.load(file).values()) for file in sorted(folder.glob("*.json"))}
+    cells = [each for each in compare([run for runs in found.values() for run in runs]) if each.seeds]
     if not cells:
         raise RunError(f"{folder} has no results of the paper's cells: `feddc reproduce STUDY --report {folder}` first")
     cells.sort(key=_order)
     picture = f"{STEM}.png"
     save_picture(cells, folder / picture)
-    read = ", ".join(f"`{file.name}`" for file in files)
+    read = ", ".join(f"`{name}`" for name, runs in found.items() if runs)
     parts = ["# All cells: published against measured\n", f"Made by `{command}` from {read}.\n", _counts(cells)]
     parts += [f"![Published against measured, a point for each cell]({picture})\n", RULE, _table(cells)]
     write_whole(folder / f"{STEM}.md", "\n".join(parts))
     return folder / f"{STEM}.md"
+
+
+def _of_the_paper(runs: Iterable[Run]) -> list[Run]:
+    """Those of the FedDC paper's data sets: other benchmarks have pages of their own."""
+    return [run for run in runs if Spec.parse(run.config.data).name in MARKERS]
 
 
 def save_picture(cells: Sequence[Compared], path: Path) -> None:

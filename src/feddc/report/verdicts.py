@@ -3,13 +3,14 @@
 The paper prints one number for each cell, of one seed. Ours are one number for each seed. Rounds are compared by their
 ratio (their logarithms), accuracies by their difference in points.
 
-deviation   of our seeds, or the typical one of similar cells (the same data set and target) if that is larger: three
-            seeds can happen to be nearly equal. The typical one is the median over the cells with at least two seeds.
+deviation   of our seeds, if there are three, or the typical one of similar cells (the same data set and target) if that
+            is larger: three seeds can happen to be nearly equal. The typical one is the median over the cells with at
+            least two seeds, if there are three such cells. Of rounds, which are whole, it is at least half of one.
 distance    from our mean to the published number. Both are chance, so it is compared with deviation · √(1 + 1/seeds).
 agrees      within two of those, and within 10 % (rounds; or one round) or half a point (accuracy)
 chance      within two of those, but further apart than that: seeds alone differ by as much
 differs     further
-one seed    not further, as far as similar cells tell, but one seed is no evidence; the same where nothing is similar
+few seeds   fewer than three, which are no evidence; unless similar cells show that it differs
 too short   we ran fewer rounds than it would take to tell
 """
 
@@ -29,8 +30,10 @@ from .lines import describe
 from .runs import Run
 from .stats import spread
 
-Verdict: TypeAlias = Literal["agrees", "chance", "differs", "one seed", "too short"]
+Verdict: TypeAlias = Literal["agrees", "chance", "differs", "few seeds", "too short"]
 WIDTHS = 2.0
+ENOUGH = 3
+"""Seeds for a deviation of a cell's own, and cells for a typical one."""
 CLOSE_ROUNDS, CLOSE_POINTS = 1.1, 0.5
 
 
@@ -80,17 +83,19 @@ class Compared:
         """What may be said of this cell, by the rule at the top of this file."""
         if self._too_short():
             return "too short"
-        known_deviations = [each for each in (self.deviation(), self.typical) if each is not None]
+        own = self.deviation() if self.seeds >= ENOUGH else None
+        known_deviations = [each for each in (own, self.typical) if each is not None]
         if not known_deviations:
-            return "one seed"
-        width = max(known_deviations) * math.sqrt(1 + 1 / self.seeds)
+            return "few seeds"
+        whole = 0.0 if self.target is None else 0.5 / mean((*self.values, *self.bounds))
+        width = max(*known_deviations, whole) * math.sqrt(1 + 1 / self.seeds)
         centre, printed = mean(self._scaled((*self.values, *self.bounds))), self._scaled((self.published.value,))[0]
         both_short = self.published.censored and not self.values
         distance = 0.0 if both_short else abs(printed - centre)
         if distance > WIDTHS * width + 1e-12:
             return "differs"
-        if self.seeds == 1:
-            return "one seed"
+        if self.seeds < ENOUGH:
+            return "few seeds"
         return "agrees" if both_short or self._close() else "chance"
 
     def _scaled(self, values: Sequence[float]) -> list[float]:
@@ -144,4 +149,4 @@ def _one_of_each_seed(runs: Sequence[Run]) -> list[Run]:
 def _typical(one: Compared, cells: Sequence[Compared]) -> float | None:
     found = [each.deviation() for each in cells if each.similar == one.similar]
     several = [each for each in found if each is not None]
-    return median(several) if several else None
+    return median(several) if len(several) >= ENOUGH else None

@@ -27,3 +27,12 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
             return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         raise RunError(f"cannot read {path}: {error}") from None
+
+
+def read_about(path: Path) -> dict[str, str]:
+    """Only the words about the tensors; RunError if they cannot be read."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            return dict(file.metadata() or {})
+    except (OSError, SafetensorError) as error:
+        raise RunError(f"cannot read {path}: {error}") from None

@@ -41,13 +41,15 @@ def train(
     out: str | Path | None = None,
     target: float = Config.target,
     checkpoint: str = Config.checkpoint,
+    keep: int = Config.keep,
     **arguments: Unpack[Arguments],
 ) -> Result:
     """Run a simulation to its end; the other arguments are those of ``simulate``.
 
     ``algorithm`` and ``model`` may be texts as on the command line; ``model`` and ``federation`` may be functions of
     the seed, which is then given once. With ``out`` there is a run directory as `feddc run` leaves it: the same call
-    again continues it or returns what is there, and one with other arguments is refused.
+    again continues it or returns what is there, and one with other arguments is refused. ``feddc.roll_back`` takes
+    rounds of it back, the last ``keep`` without computing others again.
     """
     seed = arguments.get("seed", 0)
     method = make_method(algorithm) if isinstance(algorithm, str) else algorithm
@@ -56,7 +58,7 @@ def train(
         simulation = Simulation(method, source.model(seed), source.federation(seed), **arguments)
         records = tuple(simulation.run())
         return Result(records, simulation.module().eval())
-    config = _config(method, source, seed, arguments, target, checkpoint)
+    config = replace(_config(method, source, seed, arguments, target, checkpoint), keep=keep)
     source.methods[config.method] = method
     cell = Cell("", "", "", config)
     outcome = Study("run", (cell,), Path(out)).run(source, Listener())[cell]

@@ -1,13 +1,14 @@
-"""Checkpoints: the state of a run on disk, from which it goes on bit for bit.
+"""Checkpoints: the state of a run on disk, from which it continues bit for bit.
 
     checkpoint/manifest-00000120.json      round, checksums of everything it stands on, versions
     checkpoint/server-00000120.safetensors the server's state and the buffers
     checkpoint/clients-00000120-0.safetensors  the rows of clients that changed since the checkpoint before
 
-A manifest is written last and stands on the files that it lists: the rows of the clients lie in several of them, of
+A manifest is written last and stands on the files that it lists: the rows of the clients are in several of them, of
 which the later one counts. A file most of whose rows have been replaced is written anew with the next checkpoint, so
 that the disk holds at most about twice the rows that there are. The last two manifests are kept, with all files that
-they stand on: if one is damaged, the other counts. There is no pickle in any of it.
+they stand on: if one is damaged, the other counts. More are kept where rounds may be taken back (``--keep``). There is
+no pickle in any of it.
 """
 
 from __future__ import annotations
@@ -51,8 +52,9 @@ class Segment:
 class Checkpoints:
     """The checkpoints in a folder, which appears with the first one."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, keep: int = 0) -> None:
+        """``keep``: also those of so many rounds before the newest are kept."""
+        self.folder, self.keep = folder, keep
         self.round = 0
         """The round of the newest checkpoint, 0 where there is none."""
         self._segments: list[Segment] = []
@@ -116,6 +118,20 @@ class Checkpoints:
             )
         return None, []
 
+    def drop_after(self, round: int) -> None:
+        """Forget the checkpoints of later rounds."""
+        if self.folder.is_dir():
+            self._prune(newest=round)
+
+    def rewrite(self, about: Mapping[str, Any]) -> None:
+        """Replace what every manifest says about the run by this; one that is damaged stays so."""
+        for round in self._rounds():
+            try:
+                content = _read_signed(self.folder / _manifest(round)) | dict(about)
+            except DamagedError:
+                continue
+            write_whole(self.folder / _manifest(round), _signed(content))
+
     def _verified(self, round: int) -> dict[str, Any]:
         """The manifest of a round, after every file that it stands on was found with the right checksum."""
         manifest = _read_signed(self.folder / _manifest(round))
@@ -161,10 +177,10 @@ class Checkpoints:
         return sorted((int(path.stem.partition("-")[2]) for path in found if _NAME.fullmatch(path.name)), reverse=True)
 
     def _prune(self, newest: int | None = None) -> None:
-        """Remove manifests beyond the last two and files that none of those stands on."""
+        """Remove manifests beyond the last two that are not to be kept, and files that none of those stands on."""
         rounds = [round for round in self._rounds() if newest is None or round <= newest]
         needed = set()
-        for round in rounds[:KEPT]:
+        for round in (each for place, each in enumerate(rounds) if place < KEPT or each >= rounds[0] - self.keep):
             try:
                 needed |= {_manifest(round), *_read_signed(self.folder / _manifest(round))["files"]}
             except DamagedError:  # stands on nothing any more

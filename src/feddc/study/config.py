@@ -37,12 +37,19 @@ class Config(LocalTraining, Options):
     stop_at: float | None = option(None, "stop once this score is reached", "records")
     target: float = option(0.95, "score that 'rounds to target' asks for: for an accuracy, a share of 1", "run")
     checkpoint: str = option("auto", "how often: every 10 (rounds), 5min, off, or auto: at most 2 % of the time", "run")
+    keep: int = option(0, "rounds whose checkpoints are kept, for `resume --rollback` not to compute them again", "run")
 
     def __post_init__(self) -> None:
         LocalTraining.__post_init__(self)
+        check(
+            not callable(self.rates),
+            "a learning rate that is a lambda or a function of this script cannot be stored in a run directory: "
+            "put the function in a module, or give a list of rates",
+        )
         Options.__post_init__(self)
         check_count("clients", self.clients)
         check_count("rounds", self.rounds)
+        check_count("keep", self.keep, 0)
         for name in ("split_seed", "model_seed"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name), 0)
@@ -146,7 +153,7 @@ def resolve(given: Mapping[str, Any]) -> Config:
     data = specs.Spec.parse(str(values.get("data", Config.data))).name
     usual = dict(DATA_DEFAULTS.get(data, {}))
     if values.get("cohort_size") is not None:
-        check(values.get("participation") is None, "give only one of participation and cohort_size")
+        check(values.get("participation") is None, "give only one of participation=… and cohort_size=…")
         usual.pop("participation", None)
     config = Config(**(usual | values))
     return dataclasses.replace(config, method=full_method(config.method, data, shorthands))
@@ -232,7 +239,7 @@ def from_toml(path: Path) -> Config:
 
 def _typed(key: str, value: Any) -> Any:
     if key not in FIELDS:
-        raise unknown("key", key, [*FIELDS, *SHORTHANDS])
+        raise unknown("key", key.replace("_", "-"), [each.replace("_", "-") for each in (*FIELDS, *SHORTHANDS)])
     kind = TYPES[key]
     check(value != "", f"{key} must not be empty")
     if isinstance(value, str):

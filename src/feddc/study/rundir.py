@@ -8,6 +8,7 @@ checkpoint/, lock   while the run is under way
 preparation.json    what was done to the samples of a CSV file or image folder, and the names of its columns and classes
 model.safetensors   the trained model
 summary.json        the run in a few numbers; written last, so it says that the run has ended
+undone-1.jsonl      what was taken back (``rollback.py``)
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ RECORD_FIELDS = {"accuracy", "loss", *(field.name for field in dataclasses.field
 
 
 class RunDir:
-    """Writes a run as it goes, under a lock. Refuses a directory that holds anything, unless it is told to go on."""
+    """Writes a run as it goes, under a lock. Refuses a directory that holds anything, unless it is told to continue."""
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class RunDir:
         except OSError as error:
             raise RunError(f"cannot write to {path}: {error.strerror}") from None
         try:
-            self.checkpoints = Checkpoints(path / "checkpoint")
+            self.checkpoints = Checkpoints(path / "checkpoint", config.keep)
             self.interval = Interval(config.checkpoint)
             if not (path / "run.json").is_file():
                 write_whole(path / "config.toml", to_toml(config))
@@ -95,6 +96,7 @@ class RunDir:
     def restore(self, say: Callable[[str], None]) -> tuple[Record, ...]:
         """Put the simulation back to the last whole checkpoint; the records up to there. Says what it had to do."""
         info = read_info(self.path)
+        self.simulation.undone = sum(each["from"] - each["to"] for each in info.get("rollbacks", []))
         if info.get("arithmetic") != self.simulation.arithmetic:
             raise RunError(
                 f"{self.path} was begun with '{info.get('arithmetic')}' arithmetic, "
@@ -118,7 +120,7 @@ class RunDir:
     def add(self, record: Record) -> None:
         """Append one round."""
         line = (json.dumps(dataclasses.asdict(record)) + "\n").encode()
-        if self._records.write(line) < len(line):  # half a line: the next attempt to go on cuts it off
+        if self._records.write(line) < len(line):  # half a line: the next attempt to continue cuts it off
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path / "records.jsonl"))
         self._digest.update(line)
         self._length += len(line)
@@ -160,7 +162,7 @@ class RunDir:
                 except SafetensorError as error:  # which is how it reports a full disk
                     raise OSError(errno.EIO, str(error), str(part)) from error
         write_whole(self.path / "summary.json", json.dumps({"format": FORMAT} | summary, indent=2) + "\n")
-        if model is not None:
+        if model is not None and not self.config.keep:
             shutil.rmtree(self.checkpoints.folder, ignore_errors=True)
 
     def _check(self, manifest: Mapping[str, Any]) -> None:

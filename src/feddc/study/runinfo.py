@@ -25,7 +25,7 @@ Status = Literal["nothing", "under way", "format 1", "ended"]
 
 
 def status(path: Path) -> Status:
-    """What a directory holds. A run of format 1 that has not ended has no checkpoints to go on from."""
+    """What a directory holds. A run of format 1 that has not ended has no checkpoints to continue from."""
     there = {name for name in ("config.toml", "run.json", "records.jsonl", "checkpoint") if (path / name).exists()}
     if (path / "summary.json").is_file():
         return "ended"
@@ -35,7 +35,7 @@ def status(path: Path) -> Status:
 
 
 def ready(config: Config, path: Path) -> tuple[Config, bool]:
-    """The configuration to go on with here, and whether there is something to go on with.
+    """The configuration to continue with here, and whether there is something to continue.
 
     A run is continued with the arithmetic that it began with, whatever "auto" would choose on this machine.
     """

@@ -67,7 +67,7 @@ def execute(
     tensorboard: bool = False,
     say: Callable[[str], None] = to_stderr,
 ) -> Outcome:
-    """Run to the end, writing ``out`` as it goes; with ``resume`` go on with what ``out`` holds.
+    """Run to the end, writing ``out`` as it goes; with ``resume`` continue what ``out`` holds.
 
     A run that diverges ends with its error in the outcome. ``say`` gets what the user should know of checkpoints that
     failed or were passed over; ``again`` is the folder to name in sentences on how to continue, if it is not ``out``;

@@ -1,6 +1,7 @@
 """What poisoned clients send. They know the cohort's honest updates, which is more than most attackers do.
 
-The first ``clients`` clients are the attackers. They keep state like everyone else, and what they keep does not matter.
+The first ``clients`` clients are the attackers, in every round or from one to another (``window.py``). They keep state
+like everyone else, and what they keep does not matter.
 
     sign-flip   −factor × the honest update
     scale       the honest update, stretched so that its largest coordinate is ``size``
@@ -124,7 +125,7 @@ class Labels(_OnUpdates):
         return delta
 
 
-ATTACKS: specs.Table = {
+ATTACKS: specs.Registry = {
     "sign-flip": SignFlip,
     "scale": Scale,
     "constant": Constant,

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from ..errors import check, check_number
 from ..types import Mean, Means, Rows, Vector, Weights
-from .attacks import Attack, make_attack
+from .attacks import Attack, Labels, make_attack
 from .privacy import (
     DELTA,
     Budget,
@@ -40,6 +40,7 @@ from .privacy import (
 from .robust import Filter, Rule, make_rule
 from .secure import Secure, make_secure
 from .secure.lattice import distinct
+from .window import Window, windowed
 
 Randomness = Callable[[int, int], np.random.Generator]
 """The randomness of a round and a client, or of the server (client −1)."""
@@ -57,11 +58,16 @@ class Guard:
     privacy: Privacy | None = None
     secure: Secure | None = None
     budget: Budget | None = None
+    filtered: Window = Window()
+    """In which rounds ``robust`` applies."""
+    attacked: Window = Window()
+    """In which rounds there is an ``attack``."""
 
-    @property
-    def whole(self) -> bool:
-        """Whether the updates of a cohort have to be seen together."""
-        return self.robust is not None or self.attack is not None or self.least > 0
+    def whole(self, round: int) -> bool:
+        """Whether the updates of a round have to be seen together."""
+        filters = self.robust is not None and round in self.filtered
+        poisons = self.attack is not None and round in self.attacked
+        return filters or poisons or self.least > 0
 
     @property
     def least(self) -> int:
@@ -75,20 +81,20 @@ class Guard:
         return self.privacy is not None and self.privacy.hidden
 
     def used(self, delta: Rows, clients: Sequence[int], round: int) -> tuple[Rows, int]:
-        """What the server uses of these clients' updates, of a whole cohort's if ``whole``.
+        """What the server uses of these clients' updates, of a cohort's if ``whole(round)``.
 
         The number is how many bytes a client that keeps state has to be told to do the same to its own.
         """
         told = 0
         if self.privacy is not None and not self.central:
             delta = self._at_sites(delta, clients, round, self.privacy)
-        if self.attack is not None:
+        if self.attack is not None and round in self.attacked:
             delta = self.attack.poison(delta, self.attackers(clients))
         if self.privacy is not None and self.central:
             delta, _ = clipped(delta, self.privacy.clip)
         if self.secure is not None:
             delta = self.secure.lattice.rounded(delta)
-        if self.robust is not None and len(delta):
+        if self.robust is not None and round in self.filtered and len(delta):
             found = self.robust.filter(delta)
             delta, told = found.used(delta), found.nbytes
         return delta, told
@@ -172,11 +178,11 @@ def make_guard(
     """The guard that these options ask for, with noise planned for ``epsilon``; None if they ask for none."""
     if privacy is None and epsilon is not None:
         privacy = "central"
-    check(delta is None or privacy is not None, "delta has no effect without epsilon or privacy")
+    check(delta is None or privacy is not None, "delta has no effect without epsilon=… or privacy=…")
     if (robust, attack, privacy, secure) == (None, None, None, None):
         return None
-    rule = make_rule(robust) if isinstance(robust, str) else robust
-    bad = make_attack(attack) if isinstance(attack, str) else attack
+    rule, filtered = parsed_rule(robust) if isinstance(robust, str) else (robust, Window())
+    bad, attacked = parsed_attack(attack) if isinstance(attack, str) else (attack, Window())
     noise = make_privacy(privacy) if isinstance(privacy, str) else privacy
     sums = make_secure(secure) if isinstance(secure, str) else secure
     if rule is not None:
@@ -208,4 +214,19 @@ def make_guard(
         check(
             budget.allows(1), f"one round alone costs more than epsilon {epsilon:g}: use more noise" if epsilon else ""
         )
-    return Guard(random, draws, rule, bad, noise, sums, budget)
+    return Guard(random, draws, rule, bad, noise, sums, budget, filtered, attacked)
+
+
+def parsed_rule(text: str) -> tuple[Rule, Window]:
+    """A robust rule and the rounds in which it applies: ``trimmed-mean:0.3:from=9``."""
+    name, window = windowed(text)
+    return make_rule(name), window
+
+
+def parsed_attack(text: str) -> tuple[Attack, Window]:
+    """An attack and the rounds in which there is one: ``sign-flip:3:from=5:until=8``."""
+    name, window = windowed(text)
+    attack = make_attack(name)
+    learned = isinstance(attack, Labels)
+    check(window.always or not learned, "labels are learned wrong in every round: this attack takes no from and until")
+    return attack, window

@@ -106,7 +106,7 @@ class LocalNoise(CentralNoise):
         return 0.0
 
 
-PRIVACY: specs.Table = {"central": CentralNoise, "distributed": DistributedNoise, "local": LocalNoise}
+PRIVACY: specs.Registry = {"central": CentralNoise, "distributed": DistributedNoise, "local": LocalNoise}
 
 
 def make_privacy(text: str) -> Privacy:

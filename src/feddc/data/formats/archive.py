@@ -22,7 +22,7 @@ def members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
 
 
 def check_member(archive: Path, name: str) -> str:
-    """The name of a member, less a leading ``./``; refused if it would lie outside the archive's folder."""
+    """The name of a member, less a leading ``./``; refused if it would be outside the archive's folder."""
     absolute = name.startswith(("/", "\\")) or bool(PureWindowsPath(name).drive)
     if absolute or ".." in PurePosixPath(name.replace("\\", "/")).parts:
         raise DataError(f"{archive} is refused: its member '{name}' would be written outside its folder")

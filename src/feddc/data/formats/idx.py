@@ -16,7 +16,7 @@ Part = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 
 class Arrays(NamedTuple):
-    """A data set as it lies on disk: images (n, channels, height, width) of bytes, and class numbers from 0."""
+    """A data set as it is stored on disk: images (n, channels, height, width) of bytes, and class numbers from 0."""
 
     x: NDArray[np.uint8]
     y: NDArray[np.int64]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...errors import DataError
 
 
-class Rows(NamedTuple):
+class Sheet(NamedTuple):
     """The rows of a CSV file: features (n, columns), class numbers or numbers to predict (n,), and the header."""
 
     x: NDArray[np.float32]
@@ -21,7 +21,9 @@ class Rows(NamedTuple):
     columns: list[str]
 
 
-def read_rows(path: Path, label: str, classes: int | None, columns: list[str] | None, *, numeric: bool = False) -> Rows:
+def read_rows(
+    path: Path, label: str, classes: int | None, columns: list[str] | None, *, numeric: bool = False
+) -> Sheet:
     """Read a CSV file with a header; ``columns`` is the header that it must have, if others came before it.
 
     With ``numeric`` the label is any number, not a class.
@@ -49,7 +51,7 @@ def read_rows(path: Path, label: str, classes: int | None, columns: list[str] | 
         raise DataError(f"{path} is not a CSV file: {error}") from error
     if len(header) < 2 or not y:
         raise DataError(f"{path} has no {'rows' if len(header) > 1 else 'feature columns'}")
-    return Rows(np.array(x, dtype=np.float32), np.array(y), header)
+    return Sheet(np.array(x, dtype=np.float32), np.array(y), header)
 
 
 def _label(where: str, text: str, classes: int | None) -> int:

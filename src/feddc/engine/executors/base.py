@@ -14,7 +14,7 @@ from ...data.federation import Block
 from ...data.sharing import ROWS, bare, filled, named_tensors
 from ...models import Buffers, FlatModel
 from ...types import Correction, Rows
-from ..evaluation import Evaluation, evaluate
+from ..evaluation import Evaluation, evaluate, total
 from ..local import Job, Start
 
 CHUNK_BYTES = 96 * 2**20
@@ -27,6 +27,8 @@ class Trained(NamedTuple):
 
     params: Rows
     buffers: Buffers
+    dual: Rows | None = None
+    """What ``Correction.dual`` has become, where there was one."""
 
 
 Parts: TypeAlias = Generator[Trained, None, None]
@@ -70,14 +72,18 @@ def parts(rows: Any, size: int) -> Iterator[Any]:
 
 def in_parts(trained: Trained, start: Start) -> Parts:
     """The rows of clients that are all trained."""
-    size = part_size(start.model.nbytes)
-    for params, floats, ints in zip(*(parts(each, size) for each in (trained.params, *trained.buffers)), strict=True):
-        yield Trained(params, Buffers(floats, ints))
+    params, (floats, ints), dual = trained
+    for rows in parts(range(len(params)), part_size(start.model.nbytes)):
+        some = slice(rows.start, rows.stop)
+        yield Trained(params[some], Buffers(floats[some], ints[some]), None if dual is None else dual[some])
 
 
 def evaluate_block(job: Job, model: FlatModel, block: Block) -> Evaluation:
-    """The loaded model on one block of samples."""
-    return evaluate(model, *job.federation.block(block), job.federation.task, job.memory_format)
+    """The loaded model on one block of samples, a piece at a time."""
+    starts = range(block.start, block.stop, job.piece)
+    pieces = [block._replace(start=start, stop=min(start + job.piece, block.stop)) for start in starts]
+    found = [evaluate(model, *job.federation.block(piece), job.federation.task, job.memory_format) for piece in pieces]
+    return found[0] if len(found) == 1 else total(found) or found[0]
 
 
 def moved(job: Job, device: torch.device) -> Job:

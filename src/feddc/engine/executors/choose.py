@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
 
 from ...errors import ConfigError, WorkerError, check, check_count, unknown
-from ...models import FlatModel
 from ...options import Compute
-from ..evaluation import evaluate
+from ..cost import client_seconds, rows_seconds, step_flops
 from ..gradient import written_out
 from ..local import Job
 from .base import Executor
@@ -25,7 +23,6 @@ CORES = "FEDDC_CORES"
 
 SMALL_STEP = 2e6  # floating-point operations: below this a step is mostly overhead, which rows share
 WORTH_STARTING = 5.0  # seconds: workers take one or two to start
-FLOPS, STEP_SECONDS = 40e9, 150e-6  # a core of a plain machine, give or take a factor of two
 
 
 class Choice(NamedTuple):
@@ -47,7 +44,9 @@ def choose(job: Job, rounds: int, cohort: float, compute: Compute = Compute()) -
         used = None if place == "cpu" else place
         return Choice(InProcess(job, used), f"in-process{f' on {place}' if used else ''}, as asked")
     if name == "vectorised":
-        return Choice(Vectorised(job, place), f"vectorised on {place}, as asked")
+        count = 1 if place != "cpu" else workers or _worth_starting(job, rounds, cohort)
+        executor = Vectorised(job, place, count)
+        return Choice(executor, f"vectorised on {place}{_spread(executor)}, as asked")
     if name == "workers":
         count = min(workers or usable_cores(), len(job.federation))
         return Choice(Workers(job, count), f"{_processes(count)}, as asked")
@@ -75,7 +74,9 @@ def check_choice(compute: Compute) -> str:
         raise unknown("executor", name, NAMES)
     if workers is not None:
         check_count("workers", workers)
-        check(name in ("auto", "workers"), f"workers={workers} does not go with executor='{name}'")
+        on = "" if device in ("auto", "cpu") else f" on {device}"
+        fits = name in ("auto", "workers") or (name == "vectorised" and not on)
+        check(fits, f"workers={workers} does not go with executor='{name}'{on}")
     if device not in ("auto", "cpu"):
         fits = name in ("auto", "in-process", "vectorised")
         check(fits, f"device='{device}' needs executor='vectorised' or 'in-process'")
@@ -85,11 +86,11 @@ def check_choice(compute: Compute) -> str:
 
 def _on_cpu(job: Job, rounds: int, cohort: float, workers: int | None) -> Choice:
     # Vectorised has bits of its own: whether it is taken must not depend on the machine.
-    dense = job.one_at_a_time is None and written_out(job.module, job.federation.task) is not None
+    dense = job.one_at_a_time is None and job.own is None and written_out(job.module, job.federation.task) is not None
     if workers is None and cohort >= 2 and dense and step_flops(job) <= SMALL_STEP:
-        return Choice(
-            Vectorised(job), "vectorised, because a step of this model is so small that clients should share it"
-        )
+        executor = Vectorised(job, workers=_worth_starting(job, rounds, cohort))
+        why = "because a step of this model is so small that clients should share it"
+        return Choice(executor, f"vectorised{_spread(executor)}, {why}")
     count = min(workers or usable_cores(), len(job.federation))
     if count == 1:
         return Choice(InProcess(job), "in-process, because there is only one core, or one client, to use")
@@ -120,33 +121,13 @@ def usable_cores() -> int:
     return min(cores, int(share)) if share.isdecimal() and int(share) else cores
 
 
-def step_flops(job: Job) -> float:
-    """Floating-point operations of one local step, roughly."""
-    samples = float(job.federation.sizes.mean())
-    return 3 * forward_flops(job) * min(job.training.batch_size or samples, samples)
+def _worth_starting(job: Job, rounds: int, cohort: float) -> int:
+    """How many processes train a cohort in rows: one where starting more would take longer than they save."""
+    return usable_cores() if rounds * rows_seconds(job, cohort) >= WORTH_STARTING else 1
 
 
-def client_seconds(job: Job) -> float:
-    """A rough guess of what the training of an average client takes on one core."""
-    steps = job.fixed_steps if isinstance(job.fixed_steps, int) else job.training.nominal_steps(job.federation.sizes)
-    return steps * (STEP_SECONDS + step_flops(job) / FLOPS)
-
-
-def forward_flops(job: Job) -> int:
-    """Floating-point operations of the model's matrix products and convolutions on one sample."""
-    model = FlatModel(job.module)
-    found = [2 * model.params.numel()]
-
-    def count(layer: nn.Module, _: Any, out: Any) -> None:
-        weight = getattr(layer, "weight", None)
-        if isinstance(weight, Tensor) and isinstance(out, Tensor) and weight.ndim >= 2:
-            found.append(2 * out.numel() * weight[0].numel())
-
-    # torch.utils.flop_counter would be exact, and takes a second to import.
-    for layer in model.module.modules():
-        layer.register_forward_hook(count)
-    evaluate(model, *job.federation.first(1), job.federation.task)
-    return max(found[0], sum(found[1:]))
+def _spread(executor: Vectorised) -> str:
+    return f" in {_processes(executor.workers)}" if executor.workers > 1 else ""
 
 
 def _processes(count: int) -> str:

@@ -8,6 +8,7 @@ import torch
 
 from ...data.federation import Block
 from ...models import Buffers, FlatModel
+from ...types import Vector
 from ..evaluation import Evaluation
 from ..local import Job, Start, one_row, train_client
 from .base import Correct, Parts, Trained, evaluate_block, in_parts, moved, one_thread
@@ -26,14 +27,15 @@ class InProcess:
 
     def train(self, clients: Sequence[int], start: Start, correct: Correct) -> Parts:
         params = start.model.new_empty(len(clients), start.model.numel())
-        buffers: list[Buffers] = []
+        buffers, duals = list[Buffers](), list[Vector]()
         with one_thread():
             for k, client in enumerate(clients):
-                train_client(self.job, self.model, client, start, one_row(correct([client])))
+                dual = train_client(self.job, self.model, client, start, one_row(correct([client])))
                 params[k] = self.model.params
                 buffers.append(self.model.buffers())
+                duals += [] if dual is None else [dual.cpu()]
         floats, ints = (torch.stack(column) for column in zip(*buffers, strict=True))
-        yield from in_parts(Trained(params, Buffers(floats, ints)), start)
+        yield from in_parts(Trained(params, Buffers(floats, ints), torch.stack(duals) if duals else None), start)
 
     def measure(self, start: Start, blocks: Sequence[Block]) -> list[Evaluation]:
         self.model.load(start.model, start.buffers)

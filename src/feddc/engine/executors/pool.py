@@ -131,7 +131,8 @@ def _stop(processes: dict[Connection, subprocess.Popen[bytes]], memory: SharedMe
 def _doing(task: Task | None) -> str:
     if task is None:
         return "while it started"
-    doing = f"trained client {task.client}" if task.block is None else "evaluated the model"
+    clients = f"client{'s' if len(task.clients) > 1 else ''} {', '.join(map(str, task.clients))}"
+    doing = f"trained {clients}" if task.block is None else "evaluated the model"
     return f"while it {doing} in round {task.round}"
 
 

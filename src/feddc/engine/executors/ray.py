@@ -79,12 +79,14 @@ class RayExecutor:
                 doing = f"trained client {', '.join(map(str, chunk))} in round {start.round}"
                 yield Call("train", (chunk, begin, corrections), doing, rows)
 
-        params = start.model.new_empty(len(clients), start.model.numel())
+        params, dual = (start.model.new_empty(len(clients), start.model.numel()) for _ in range(2))
         floats, ints = (each.new_empty(len(clients), each.numel()) for each in start.buffers)
+        parts = 0
         for call, found in self._run(calls()):
-            for whole, part in zip((params, floats, ints), found, strict=True):
+            parts = len(found)
+            for whole, part in zip((params, floats, ints, dual)[:parts], found, strict=True):
                 whole[call.rows] = _tensor(part)
-        yield from in_parts(Trained(params, Buffers(floats, ints)), start)
+        yield from in_parts(Trained(params, Buffers(floats, ints), dual if parts == 4 else None), start)
 
     def measure(self, start: Start, blocks: Sequence[Block]) -> list[Evaluation]:
         self._open()
@@ -206,8 +208,8 @@ class _Trainer:
         start, rows = _start_from(begin), []
         for client, parts in zip(clients, corrections, strict=True):
             correction = Correction(*(_tensor(each) if isinstance(each, np.ndarray) else each for each in parts))
-            train_client(self.job, self.model, client, start, correction)
-            rows.append((self.model.params.clone(), *self.model.buffers()))
+            dual = train_client(self.job, self.model, client, start, correction)
+            rows.append((self.model.params.clone(), *self.model.buffers(), *([] if dual is None else [dual])))
         return tuple(torch.stack(column).numpy() for column in zip(*rows, strict=True))
 
     def evaluate(self, begin: tuple[Any, ...], block: Block) -> Evaluation:

@@ -21,30 +21,27 @@ import torch
 from ...data.federation import Block
 from ...data.sharing import filled
 from ...models import Buffers, FlatModel
-from ...types import Correction
+from ...types import COLUMNS, Correction
 from ..evaluation import packed
-from ..local import Job, Start, train_client
+from ..local import Job, Start, one_row, train_client
+from ..rows import RowTrainer
 from .base import evaluate_block
 from .shared import Layout, SharedMemory
 
 DATA = "data."
 """What the names of the federation's tensors in shared memory begin with."""
-VECTORS = ("linear", "start", "ahead")
-"""The parts of a correction that have a row in shared memory."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """Train client ``client`` with row ``row``, or evaluate on the samples of ``block``."""
+    """Train ``clients``, whose rows begin with ``row``, or evaluate on the samples of ``block``."""
 
     round: int
     row: int = 0
-    client: int = 0
-    vectors: tuple[bool, ...] = (False, False, False)
-    """Which of ``VECTORS`` are in shared memory."""
-    prox: float = 0.0
-    decay: float = 0.0
-    scale: float = 1.0
+    clients: tuple[int, ...] = ()
+    """One client, or, where they are trained in rows, several."""
+    vectors: tuple[str, ...] = ()
+    """Which of ``VECTORS`` have rows in shared memory, as all ``COLUMNS`` do."""
     block: Block | None = None
 
 
@@ -54,6 +51,8 @@ class Setup:
 
     job: Job
     layout: Layout
+    rows: bool = False
+    """Whether clients are trained in rows."""
 
 
 class Worker:
@@ -64,6 +63,7 @@ class Worker:
         data = {name.removeprefix(DATA): memory[name] for name in setup.layout if name.startswith(DATA)}
         self.job = replace(setup.job, federation=filled(setup.job.federation, data))
         self.model = FlatModel(setup.job.module)
+        self.rows = RowTrainer(self.job, torch.device("cpu")) if setup.rows else None
 
     def do(self, task: Task) -> list[Any] | None:
         """Do one task; what JSON can hold of its result."""
@@ -72,14 +72,20 @@ class Worker:
         if task.block is not None:
             self.model.load(start.model, start.buffers)
             return packed(evaluate_block(self.job, self.model, Block(*task.block)))
-        k = task.row
-        linear, begin, ahead = (
-            memory[name][k] if there else None for name, there in zip(VECTORS, task.vectors, strict=True)
-        )
-        correction = Correction(linear, task.prox, task.decay, task.scale, begin, ahead)
-        train_client(self.job, self.model, task.client, start, correction)
-        memory["params"][k] = self.model.params
-        memory["row_floats"][k], memory["row_ints"][k] = self.model.buffers()
+        rows = slice(task.row, task.row + len(task.clients))
+        correction = Correction(**{name: memory[name][rows] for name in (*COLUMNS, *task.vectors)})
+        if self.rows is not None:
+            memory["params"][rows], duals = self.rows.train(task.clients, start, correction)
+            if duals is not None:
+                memory["dual"][rows] = duals
+            memory["row_floats"][rows], memory["row_ints"][rows] = start.buffers  # training in rows leaves them
+            return None
+        (client,) = task.clients
+        dual = train_client(self.job, self.model, client, start, one_row(correction))
+        if dual is not None:
+            memory["dual"][task.row] = dual
+        memory["params"][task.row] = self.model.params
+        memory["row_floats"][task.row], memory["row_ints"][task.row] = self.model.buffers()
         return None
 
 

@@ -24,49 +24,62 @@ from ...data.federation import Block
 from ...data.sharing import bare, named_tensors
 from ...errors import WorkerError
 from ...models import Buffers, FlatModel
+from ...types import COLUMNS, VECTORS
 from ..evaluation import Evaluation, unpacked
-from ..local import Job, Start, one_row
+from ..local import Job, Start
+from ..rows import RowTrainer
 from .base import Correct, Parts, Trained, chunk_size, in_parts, part_size, parts
 from .pool import Pool
 from .shared import Layout, SharedMemory
-from .worker import DATA, VECTORS, Setup, Task
+from .worker import DATA, Setup, Task
 
 
 class Workers:
     """The clients of a cohort spread over worker processes. After ``close`` the next use starts new ones."""
 
-    def __init__(self, job: Job, count: int) -> None:
-        """Raises WorkerError if the workers cannot load the job."""
-        self.job = job
+    def __init__(self, job: Job, count: int, rows: RowTrainer | None = None) -> None:
+        """With ``rows`` a worker trains a whole group of clients at once. Raises WorkerError if the workers cannot load
+        the job."""
+        self.job, self.rows = job, rows
         self.count = min(count, len(job.federation))
         self._layout = _layout(job)
-        self._setup = _pickled(job, self._layout)
+        self._setup = _pickled(Setup(replace(job, federation=bare(job.federation)), self._layout, rows is not None))
         self._pool: Pool | None = None
         self._pool = self._started()
 
     def train(self, clients: Sequence[int], start: Start, correct: Correct) -> Parts:
         memory = self._load(start)
         k = len(clients)
-        longest_first = sorted(range(k), key=lambda row: -len(self.job.federation.clients[clients[row]]))
+        if self.rows is None:
+            groups = sorted((range(row, row + 1) for row in range(k)), key=lambda one: -self._samples(clients[one[0]]))
+        else:
+            groups = self.rows.groups(k)
 
         def tasks() -> Iterator[Task]:
-            for row in longest_first:
-                parts = one_row(correct([clients[row]]))._asdict()
-                vectors = {name: parts.pop(name) for name in VECTORS}
-                for name, vector in vectors.items():
-                    if vector is not None:
-                        memory[name][row] = vector
-                there = tuple(vector is not None for vector in vectors.values())
-                yield Task(start.round, row, clients[row], there, **parts)
+            for group in groups:
+                some, place = tuple(clients[row] for row in group), slice(group.start, group.stop)
+                parts = correct(some)._asdict()
+                for name in COLUMNS:
+                    memory[name][place] = parts[name]
+                vectors = tuple(name for name in VECTORS if parts[name] is not None)
+                for name in vectors:
+                    memory[name][place] = parts[name]
+                yield Task(start.round, group.start, some, vectors)
 
-        rows = Trained(memory["params"][:k], Buffers(memory["row_floats"][:k], memory["row_ints"][:k]))
+        rows = Trained(
+            memory["params"][:k], Buffers(memory["row_floats"][:k], memory["row_ints"][:k]), memory["dual"][:k]
+        )
         missing = set(range(k))
         waiting = deque(zip(parts(range(k), part_size(start.model.nbytes)), in_parts(rows, start), strict=True))
         with closing(self._run(tasks())) as results:
             for task, _ in results:
-                missing.remove(task.row)
+                missing.difference_update(range(task.row, task.row + len(task.clients)))
                 while waiting and missing.isdisjoint(waiting[0][0]):
-                    yield waiting.popleft()[1]
+                    part = waiting.popleft()[1]
+                    yield part if "dual" in task.vectors else part._replace(dual=None)
+
+    def _samples(self, client: int) -> int:
+        return len(self.job.federation.clients[client])
 
     def measure(self, start: Start, blocks: Sequence[Block]) -> list[Evaluation]:
         self._load(start)
@@ -113,16 +126,17 @@ def _layout(job: Job) -> Layout:
         "floats": (dtype, (floats,)),
         "ints": (torch.int64, (ints,)),
         **dict.fromkeys(VECTORS, (dtype, (rows, params))),
+        **dict.fromkeys(COLUMNS, (torch.float64, (rows, 1))),
         "params": (dtype, (rows, params)),
         "row_floats": (dtype, (rows, floats)),
         "row_ints": (torch.int64, (rows, ints)),
     }
 
 
-def _pickled(job: Job, layout: Layout) -> bytes:
+def _pickled(setup: Setup) -> bytes:
     try:
         # By value what the script or notebook defines itself, which workers cannot import.
-        found: bytes = cloudpickle.dumps(Setup(replace(job, federation=bare(job.federation)), layout))
+        found: bytes = cloudpickle.dumps(setup)
     except Exception as error:  # pickle lets through whatever the objects raise
         raise WorkerError(f"the model or the data cannot be sent to worker processes: {error}") from error
     return found

@@ -32,8 +32,9 @@ def client_app(
     ``load_client(node)`` gets the SuperNode's ``--node-config`` as a dict and returns ``(x, y)`` or a torch Dataset;
     ``model()`` returns the module. Both are best given by name, ``"hospitals.task:load_client"``, so that Flower's own
     process, a new one for every message, does not import torch. ``methods`` are method classes of your own, ``mods``
-    Flower's modifiers of messages. In the node's config, ``state-dir`` is the folder in which state is kept, and
-    ``threads`` the number that a trainer computes with, 1 if it is left out.
+    Flower's modifiers of messages. In the node's config, ``state-dir`` is the folder in which state is kept,
+    ``threads`` the number that a trainer computes with (1 if it is left out), ``device`` where it computes (a GPU if
+    there is one) and ``precision`` how precisely, whatever the server asks for.
     """
     names = reference("load_client", load_client), reference("model", model)
     own = tuple(reference("a method", each) for each in methods)

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.screening import LARGEST
 from ...errors import check, check_number
 from ...models import Buffers
 from ...trust.privacy import clipped, noise_like
 from ...trust.secure import Lattice
 from ...types import Rows
-
-CLIP, NOISE = "update-clip", "update-noise"
+from .demands import CLIP, MASKED, NOISE
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,13 @@ def site_guard(config: Mapping[str, Any], node: Mapping[str, Any], buffers: Buff
     clip, own = min(clips, default=None), float(node.get(NOISE, 0.0))
     check_number(NOISE, own, 0)
     check(clip is not None or not own, f"{NOISE} is in units of {CLIP}: this node's config needs both")
-    noise = max(float(asked.get("noise", 0.0)), own * (clip or 0.0))
-    lattice = Lattice(float(asked["range"]), int(asked["bits"])) if "bits" in asked else None
+    wanted = float(asked.get("noise", 0.0))
+    check_number("the noise that the server asks for", wanted, 0, LARGEST)
+    noise = max(wanted, own * (clip or 0.0))
+    check(("bits" in asked) == ("range" in asked), "the server asks for rounding without saying how")
+    lattice = Lattice(float(asked["range"]), asked["bits"]) if "bits" in asked else None
+    hidden = MASKED not in node or lattice is not None
+    check(hidden, f"updates of this site leave under masks only ({MASKED}), and the server asks for a bare one")
     guarded = clip is not None or lattice is not None
     bare = buffers.floats.numel() == 0
     check(

@@ -21,6 +21,7 @@ import click
 from ...errors import ConfigError, FedDCError, check
 from ..home import flower_home
 from . import launcher
+from .demands import CLIP, NOISE
 from .launcher import PIN
 from .pins import check_hash
 from .processes import NODE, alive, private_folder
@@ -39,6 +40,8 @@ def run_supernode(arguments: list[str], app_hash: str | None = None) -> int:
         raise ConfigError(
             "flower-supernode is not on the PATH: pip install 'feddc[flower]', and activate its environment"
         )
+    if app_hash is None and any(demand in word for word in arguments for demand in (CLIP, NOISE)):
+        click.echo(f"feddc: {CLIP} and {NOISE} hold for an app that you have read: pin it by --app-hash", err=True)
     os.environ.pop(PIN, None)
     environment = dict(os.environ)
     environment.setdefault("FLWR_SUPEREXEC_TASK_POLL_INTERVAL", "0.2")  # Flower's default is 1 second

@@ -27,7 +27,7 @@ from .launcher import PIN
 from .pins import trusted
 from .processes import NODE, private_folder
 
-START_SECONDS = 60
+START_SECONDS = 300
 _TRAINER = "import sys; {pin}sys.path[:] = {path!r}; from feddc.flower.client.trainer import main; main({setup!r})"
 _PIN = "from feddc.flower.client.pins import enforce; enforce({trusted!r}); "
 

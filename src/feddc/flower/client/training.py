@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -14,20 +14,41 @@ import torch
 from ... import __version__
 from ...algorithms import METHODS, Algorithm
 from ...data import Federation
-from ...engine.local import Job, Start, one_row, own_loss, steps_column, train_client
+from ...data.inputs import ready
+from ...engine import LocalTraining
+from ...engine.compress import Compression
+from ...engine.evaluation import output_of
+from ...engine.executors import InProcess
+from ...engine.executors.choose import find_device
+from ...engine.local import Job, Start, one_row, steps_column, train_client
+from ...engine.losses import own_loss
 from ...engine.membership import reweighed
+from ...engine.precision import check_precision
 from ...engine.rounds import diverged
 from ...errors import ConfigError, check
 from ...models import Buffers, FlatModel
+from ...options import Compress
+from ...tasks import Classification, score_of
 from ...types import LocalResult
 from ..judging import Judge
 from ..packets import MESSAGE, Packet
 from ..references import find
 from ..samples import AGREED, Agreed, Samples, as_samples, hold_out
 from ..settings import NAME, method_from, training_from
-from ..states import ModelOnly, as_rows, as_vectors, from_arrays, join_buffers, split_buffers, templates
+from ..states import (
+    ModelOnly,
+    as_rows,
+    as_vectors,
+    from_arrays,
+    join_buffers,
+    pack_upload,
+    split_buffers,
+    templates,
+    unpacked,
+)
+from .demands import MASKED
 from .guarding import site_guard
-from .memory import ClientMemory
+from .memory import MOST_STATES, ClientMemory
 from .settling import FILTER, filter_from, settle, wait
 
 if TYPE_CHECKING:
@@ -53,6 +74,7 @@ class TrainingClient:
         self.model = FlatModel(find(spec.model)())
         self.methods = method_classes() | {each.__name__: each for each in map(find, spec.methods)}
         self.folder, self._load_client = Path(spec.folder), spec.load_client
+        self.device = find_device(str(self.node.get("device", "auto")))
         self.samples = self._load()
         self._prepared: tuple[Agreed, Federation] | None = None
         self._masking: Masking | None = None
@@ -60,7 +82,7 @@ class TrainingClient:
     def answer(self, asked: Packet) -> Packet:
         """Say who this is, train, or evaluate."""
         questions = {"who": self.introduce, "train": self.train, "evaluate": self.evaluate}
-        questions |= dict.fromkeys(("keys", "shares", "reveal"), self.mask)
+        questions |= dict.fromkeys(("keys", "shares", "reveal"), self.mask) | {"states": self.states}
         what = asked.config.get("ask")
         check(what in questions, f"the server asks for {what!r}, which is not known here")
         return questions[str(what)](asked)
@@ -74,6 +96,8 @@ class TrainingClient:
         about: dict[str, Any] = {"client": self.number, "samples": len(self.samples.y), "feddc": __version__}
         about |= {"parameters": self.model.params.numel(), "classes": self.samples.names()}
         about |= {"held_out": 0 if self.samples.test is None else len(self.samples.test[1])}
+        score = score_of(self.samples.learned)
+        about |= {"score": score.name, "higher": score.higher_is_better}
         moments = self.samples.moments()
         means = {} if moments is None else {"moments.mean": moments.mean, "moments.spread": moments.spread}
         return Packet(about, means)
@@ -85,12 +109,14 @@ class TrainingClient:
         experiment, round, seen = experiment_of(config), int(config["round"]), int(config["seen"])
         shape = templates(algorithm, self.model)
         agreed, vectors, own = self._arrays(asked)
-        sent, buffers = from_arrays(vectors, shape.sent), from_arrays(own, shape.buffers)
+        compression = compression_from(config)
+        sent = unpacked(vectors, shape.sent, compression, shape.sent._fields)
+        buffers = from_arrays(own, shape.buffers)
 
-        memory = ClientMemory(self.folder / experiment / f"client-{self.number}")
+        memory = self._memory(experiment)
         if (decided := filter_from(config, asked.arrays, self.model.params.numel())) is not None:
             settle(memory, seen, algorithm, shape, decided)
-        state, lost, trained_with = memory.recall(seen, shape.client)
+        state, lost, trained_with = memory.recall(seen, shape.client, int(config.get("oldest", seen)))
         if trained_with is not None:
             state = reweighed(algorithm, state, trained_with, len(self.samples.y))
         weight = torch.tensor([[config["weight"]]], dtype=torch.float32)
@@ -98,7 +124,9 @@ class TrainingClient:
         federation = self._federation(agreed)
         local, trained = self.local_training(config, federation, algorithm, sent, rows, buffers, weight)
         guard = site_guard(config, self.node, trained)
-        local = replace(local, delta=guard.used(local.delta))  # from here on there is only what the server uses
+        used = guard.used(local.delta)
+        used = used if compression is None else compression.up(used, [self.number], round)
+        local = replace(local, delta=used)  # from here on there is only what the server uses
         upload, after = algorithm.upload(sent, rows, local, weight)
         if config.get("guard.later"):
             wait(memory, round, sent, rows, local, weight)
@@ -112,7 +140,18 @@ class TrainingClient:
         if not guard.silent:
             drift = getattr(after, "drift", None)
             reply |= {"update": float(local.delta.norm())} | ({} if drift is None else {"drift": float(drift.norm())})
-        return Packet(reply, join_buffers(as_vectors(upload), trained))
+        arrays = pack_upload(as_vectors(upload), compression, self.number, round)
+        return Packet(reply, join_buffers(arrays, trained))
+
+    def states(self, asked: Packet) -> Packet:
+        """The rounds to which this client could go back, before the server takes some back."""
+        experiment = experiment_of(asked.config)
+        about = {"experiment": experiment, "round": int(asked.config["round"]), "client": self.number}
+        return Packet(about | {"states": self._memory(experiment).rounds()})
+
+    def _memory(self, experiment: str) -> ClientMemory:
+        most = int(self.node.get("most-states", MOST_STATES))
+        return ClientMemory(self.folder / experiment / f"client-{self.number}", most)
 
     def mask(self, asked: Packet) -> Packet:
         """Take part in an exchange of secure aggregation."""
@@ -123,7 +162,7 @@ class TrainingClient:
         """This client's part in secure aggregation, which needs cryptography only where it is used."""
         from .masking import Masking
 
-        least = int(self.node.get("secure-least", 2))
+        least = int(self.node.get(MASKED, 2))
         self._masking = self._masking or Masking(self.number, self.model.params.numel(), least)
         return self._masking
 
@@ -135,7 +174,7 @@ class TrainingClient:
         buffers = from_arrays(own, self.model.buffers())
         found: dict[str, float] = {}
         if self.samples.test is not None:
-            judge = Judge(self.model.module, self._federation(agreed))
+            judge = Judge(self.model.module, self._federation(agreed), self._elsewhere)
             found = judge.measures(Start(int(config["round"]), model, buffers))
         reply = {"experiment": experiment_of(config), "round": int(config["round"]), "client": self.number}
         return Packet(reply | {f"measure.{name}": value for name, value in found.items()})
@@ -151,16 +190,36 @@ class TrainingClient:
         weight: Any,
     ) -> tuple[LocalResult, Buffers]:
         """The engine's local training, as in a simulation; the buffers after it."""
-        training, nominal, round = training_from(config), int(config["steps"]), int(config["round"])
+        training, nominal, round = self._training(config), int(config["steps"]), int(config["round"])
         fixed = nominal if algorithm.fixed_steps else None
-        job = Job(self.model.module, federation, training, int(config["seed"]), fixed, *own_loss(algorithm))
+        job = Job(self.model.module, federation, training, int(config["seed"]), fixed, own_loss(algorithm))
         correction = one_row(algorithm.correct(sent, rows, weight))
-        train_client(job, self.model, self.number, Start(round, sent.model, buffers), correction)
-        delta = (self.model.params - sent.model).unsqueeze(0)
+        start = Start(round, sent.model, buffers)
+        if self._elsewhere is None:
+            moved = train_client(job, self.model, self.number, start, correction)
+            params, trained = self.model.params, self.model.buffers()
+            dual = None if moved is None else moved.unsqueeze(0)
+        else:
+            [part] = InProcess(job, self._elsewhere).train([self.number], start, lambda _: correction)
+            params, trained, dual = part.params[0], Buffers(*(field[0] for field in part.buffers)), part.dual
+        delta = (params - sent.model).unsqueeze(0)
         if not torch.isfinite(delta).all():
             raise diverged(algorithm, round, self.number)
         steps = steps_column(np.array([len(self.samples.y)]), training, self.model.module, fixed)
-        return LocalResult(delta=delta, steps=steps, **vars(training.schedule(round, nominal))), self.model.buffers()
+        schedule = vars(training.schedule(round, nominal))
+        return LocalResult(delta=delta, dual=dual, steps=steps, **schedule), trained
+
+    def _training(self, config: Mapping[str, Any]) -> LocalTraining:
+        """How the server asks to train; in which precision this site's hardware computes is for the site to say."""
+        training = training_from(config)
+        training = replace(training, precision=self.node.get("precision", training.precision))
+        check_precision(training.precision, self.model.params.dtype, self.device)
+        return training
+
+    @property
+    def _elsewhere(self) -> str | None:
+        """The device to which model and samples are moved; None for this processor."""
+        return None if self.device == "cpu" else self.device
 
     def _load(self) -> Samples:
         found = as_samples(find(self._load_client)(self.node))
@@ -177,8 +236,18 @@ class TrainingClient:
         if self._prepared is None or self._prepared[0] != agreed:
             own = self.samples.prepared(agreed)
             elsewhere = [own.clients[0][:0]] * self.number
-            self._prepared = agreed, replace(own, clients=(*elsewhere, own.clients[0]))
+            classes = max(own.classes, self._outputs(own))
+            self._prepared = agreed, replace(own, clients=(*elsewhere, own.clients[0]), classes=classes)
         return self._prepared[1]
+
+    def _outputs(self, federation: Federation) -> int:
+        """How many classes the model knows: this site may have no sample of the last ones."""
+        if not isinstance(federation.task, Classification):
+            return 0
+        x, _ = federation.first(1)
+        with torch.no_grad():
+            output = output_of(FlatModel(self.model.module).module.eval(), ready(x, self.model.params.dtype))
+        return int(output.shape[-1])
 
 
 def client_number(node: Mapping[str, Any]) -> int:
@@ -194,6 +263,13 @@ def experiment_of(config: Mapping[str, Any]) -> str:
     experiment = str(config["experiment"])
     check(NAME.fullmatch(experiment) is not None, f"the experiment's name {experiment!r} cannot be used")
     return experiment
+
+
+def compression_from(config: Mapping[str, Any]) -> Compression | None:
+    """How the vectors of a question and of its answer travel."""
+    name = config.get("compress", "none")
+    check(name in get_args(Compress), f"the server sends vectors as {name!r}, which is not known here")
+    return None if name == "none" else Compression(name, int(config["seed"]))
 
 
 def method_classes() -> dict[str, Any]:

@@ -14,18 +14,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...engine.compress import Compression
 from ...engine.screening import bad_rows
 from ...errors import DataError
+from ...tasks import Score
 from ..judging import Measures
 from ..packets import Packet
 from ..samples import LONGEST_NAME, MOST_CLASSES, Moments
-from ..states import Arrays, Templates, as_rows, from_arrays, split_buffers
+from ..states import Arrays, Templates, as_rows, from_arrays, split_buffers, unpacked
 from .asking import RefusedError
 
 LARGEST_RATIO = 100.0
 """An update this many times longer than the median one of its round is refused."""
 LARGEST_STATISTIC = 1e15
-MEASURE = re.compile(r"[a-z][a-z0-9_ -]{0,40}")
+MEASURE = re.compile(r"[A-Za-z][A-Za-z0-9_.@%/ -]{0,40}")
 """The name of a measure."""
 
 
@@ -36,6 +38,8 @@ class Introduction(NamedTuple):
     held_out: int
     moments: Moments | None
     names: tuple[str, ...]
+    score: Score
+    """By what its task judges a model."""
 
 
 def introduction(client: int, answer: Packet, parameters: int, most_samples: int) -> Introduction:
@@ -51,7 +55,11 @@ def introduction(client: int, answer: Packet, parameters: int, most_samples: int
         raise RefusedError(f"client {client} has class names that cannot be used")
     held_out = config.get("held_out")
     held_out = held_out if isinstance(held_out, int) else 0
-    return Introduction(samples, held_out, _moments(client, answer.arrays, samples), tuple(names))
+    score, higher = config.get("score"), config.get("higher")
+    if not isinstance(score, str) or not MEASURE.fullmatch(score) or not isinstance(higher, bool):
+        raise RefusedError(f"client {client} does not say by what it judges a model")
+    means = _moments(client, answer.arrays, samples)
+    return Introduction(samples, held_out, means, tuple(names), Score(score, higher))
 
 
 def _moments(client: int, arrays: Arrays, samples: int) -> Moments | None:
@@ -115,10 +123,10 @@ class Update(NamedTuple):
 class Answers:
     """The answers of one round."""
 
-    def __init__(self, folder: Path, experiment: str, shape: Templates) -> None:
+    def __init__(self, folder: Path, experiment: str, shape: Templates, compression: Compression | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = tempfile.TemporaryDirectory(prefix="answers-", dir=folder)
-        self.experiment, self.shape = experiment, shape
+        self.experiment, self.shape, self.compression = experiment, shape, compression
         self.updates: dict[int, Update] = {}
 
     def __enter__(self) -> Answers:
@@ -166,7 +174,8 @@ class Answers:
     def _read(self, arrays: Mapping[str, Any]) -> tuple[Any, Any]:
         vectors, own = split_buffers(dict(arrays))
         try:
-            return from_arrays(vectors, self.shape.upload), from_arrays(own, self.shape.buffers)
+            upload = unpacked(vectors, self.shape.upload, self.compression, ("delta",))
+            return upload, from_arrays(own, self.shape.buffers)
         except DataError as error:
             raise RefusedError(str(error)) from None
 

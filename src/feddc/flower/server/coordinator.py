@@ -8,6 +8,7 @@
 | guarding.py | what is used of updates that are not trusted, or that get noise |
 | judging.py | how good the model is |
 | checkpoint.py, directory.py | what a later run continues from; what others read |
+| rollback.py | rounds taken back |
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from .exchange import Exchange, Taken
 from .guarding import ServerGuard
 from .judging import Judges
 from .members import Members
+from .rollback import roll_back
 from .roster import Roster
 
 PATIENCE = {"refuse": 2.0, "use": 10.0}
@@ -66,18 +68,18 @@ class Coordinator:
         self.questions = Correspondence(grid, settings.answer_within * PATIENCE[settings.late])
         folder = Path(settings.folder).expanduser() if settings.folder else flower_home() / "feddc"
         setup = setup_of(algorithm, settings, flat.params.numel())
-        self.checkpoint = Checkpoint(folder, settings.experiment, setup)
+        self.checkpoint = Checkpoint(folder, settings.experiment, setup, settings.keep)
         try:
             self.directory = Directory(self.checkpoint.folder, configuration(algorithm, module, settings))
-            self.progress = self.checkpoint.load(self.shape.server, self.shape.buffers)
+            self.progress = self.checkpoint.load(self.shape.server, self.shape.buffers, self.changing)
             parts = self.progress, self.guard, self.questions
             self.roster = Roster(grid, settings, algorithm, module, *parts)
+            about = settings, algorithm, self.shape, self.progress, self.roster, self.guard, self.questions
+            self.exchange = Exchange(*about, self.checkpoint.folder)
+            self.judges = Judges(settings, algorithm, self.progress, self.exchange)
         except BaseException:
             self.checkpoint.close()
             raise
-        about = settings, algorithm, self.shape, self.progress, self.roster, self.guard, self.questions
-        self.exchange = Exchange(*about, self.checkpoint.folder)
-        self.judges = Judges(settings, algorithm, self.progress, self.exchange)
 
     @property
     def members(self) -> Members:
@@ -100,6 +102,8 @@ class Coordinator:
                 raise
 
     def _rounds(self) -> Iterator[Record]:
+        if self.settings.rollback:
+            roll_back(self)
         settings, progress, budget = self.settings, self.progress, self.guard.budget
         where = f"continues after round {progress.round}" if progress.round else "begins"
         log(INFO, "feddc: experiment %s with %s %s", progress.id, self.name, where)
@@ -111,11 +115,11 @@ class Coordinator:
         self.roster.open()
         self.judges.begin(self.module, self.test)
         while progress.round < settings.rounds:
-            if budget is not None and not budget.allows(progress.round + 1):
+            if budget is not None and not budget.allows(progress.round + progress.undone + 1):
                 log(INFO, "feddc: the privacy budget is spent after round %s", progress.round)
                 break
             record = self.step()
-            log(INFO, "feddc: %s", describe(record, settings.rounds))
+            log(INFO, "feddc: %s", round_line(record, settings.rounds))
             yield record
         self.directory.end()
 
@@ -136,12 +140,21 @@ class Coordinator:
             tuple(taken.rejected),
             tuple(taken.dropped),
             sites=tuple(site_of(client, n, taken, theirs) for client, n in sorted(progress.samples.items())),
-            epsilon=self.guard.spent(round),
+            epsilon=self.guard.spent(round + progress.undone),
+            score=progress.score,
         )
         self.checkpoint.save(progress, record)
-        module = module_with(self.module, evaluated(self.algorithm, progress.server), progress.buffers)
-        self.directory.keep_models(module, record, progress.agreed)
+        self.directory.keep_models(self.judged_module(), record, progress.agreed)
         return record
+
+    def judged_module(self) -> nn.Module:
+        """The module with the weights that are judged."""
+        return module_with(self.module, evaluated(self.algorithm, self.progress.server), self.progress.buffers)
+
+    @property
+    def changing(self) -> tuple[str, ...]:
+        """The settings that may be others than those that the experiment was begun with."""
+        return ("robust",) if self.settings.rollback else ()
 
 
 def site_of(client: int, samples: int, taken: Taken, judged: dict[int, Measures]) -> Site:
@@ -164,15 +177,18 @@ def setup_of(algorithm: Algorithm, settings: Settings, parameters: int) -> dict[
     drawn = {key: getattr(settings, key) for key in ("seed", "participation", "cohort_size")}
     trust = {each.name: getattr(settings, each.name) for each in fields(Trust) if getattr(settings, each.name)}
     trust |= {"clients": settings.clients} if trust else {}  # its arithmetic is for so many
+    drawn |= {} if settings.compress == "none" else {"compress": settings.compress}
     return {"method": repr(algorithm), **drawn, **asdict(settings.training), "parameters": parameters, **trust}
 
 
-def describe(record: Record, rounds: int) -> str:
+def round_line(record: Record, rounds: int) -> str:
     """A round in one line."""
-    accuracy = "" if record.accuracy is None else f"accuracy {record.accuracy:.4f}, "
-    scores = {site.client: site.measures["accuracy"] for site in record.sites if site.measures}
-    worst = min(scores, key=scores.__getitem__) if scores else None
+    score = record.score
+    value = "" if record.value is None else f"{score.name} {record.value:.4f}, "
+    known = {site.client: (site.measures or {}).get(score.name) for site in record.sites}
+    scores = {client: found for client, found in known.items() if found is not None}
+    worst = (min if score.higher_is_better else max)(scores, key=scores.__getitem__, default=None)
     spread = "" if worst is None else f"worst site {worst} with {scores[worst]:.4f}, "
     sent = f"{record.bytes_up / 1e6:.3g} MB up, {record.bytes_down / 1e6:.3g} MB down"
     who = ", ".join(map(str, record.participants))
-    return f"round {record.round}/{rounds}: {accuracy}{spread}clients {who}, {sent}, {record.seconds:.1f} s"
+    return f"round {record.round}/{rounds}: {value}{spread}clients {who}, {sent}, {record.seconds:.1f} s"

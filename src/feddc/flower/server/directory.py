@@ -53,6 +53,13 @@ class Directory:
         ):
             tensors.write(self.path / "best.safetensors", module.state_dict(), about)
 
+    def go_back(self, module: nn.Module, round: int, agreed: Agreed) -> None:
+        """The model is that of an earlier round; a best one of a later round is none any more."""
+        tensors.write(self.path / "model.safetensors", module.state_dict(), {"round": str(round), **agreed.metadata()})
+        best = self.path / "best.safetensors"
+        if best.exists() and int(tensors.read_about(best).get("round", 0)) > round:
+            best.rename(self.path / "undone-best.safetensors")
+
     def end(self, error: FedDCError | None = None) -> None:
         """Write the summary: the run has ended."""
         records = read_records(self.path / "records.jsonl")

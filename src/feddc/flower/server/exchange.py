@@ -13,15 +13,16 @@ import torch
 from flwr.app import MessageType
 
 from ...algorithms import Algorithm
+from ...engine.compress import compression_of
 from ...engine.records import Rejected
-from ...engine.rounds import Sums, diverged, nbytes
+from ...engine.rounds import Handling, Sums, diverged
 from ...errors import RunError
 from ...models import Buffers
 from ...trust.secure import Secure
 from ...types import Cohort, Local, Means
 from ..packets import Packet
 from ..settings import Settings, method_config, training_config
-from ..states import Templates, as_rows, join_buffers
+from ..states import Templates, as_rows, join_buffers, pack_sent
 from .answers import Answers
 from .asking import Correspondence, RefusedError, SilentError
 from .checkpoint import Progress
@@ -63,6 +64,7 @@ class Exchange:
         """``folder`` is where the answers of the round under way are kept."""
         self.settings, self.algorithm, self.shape, self.progress = settings, algorithm, shape, progress
         self.roster, self.guard, self.questions, self.folder = roster, guard, questions, folder
+        self.handling = Handling(compression=compression_of(settings, algorithm))
 
     @property
     def least(self) -> int:
@@ -72,16 +74,16 @@ class Exchange:
     def run(self, round: int, cohort: list[int]) -> Taken:
         """One round, to the new state of the server."""
         progress = self.progress
-        sent = self.algorithm.broadcast(progress.server)
-        arrays = join_buffers(sent, progress.buffers) | progress.agreed.arrays()
+        broadcast = self.algorithm.broadcast(progress.server)
+        sent, packed = pack_sent(broadcast, self.handling.compression, round)
+        arrays = join_buffers(packed, progress.buffers) | progress.agreed.arrays()
         questions = {
             client: Packet(self.question(round, client), arrays | self.guard.decided(client, progress))
             for client in cohort
         }
-        down = nbytes(sent) + progress.buffers.nbytes
         if (secure := self.guard.secure) is not None:
-            return self._masked(round, questions, secure, down)
-        return self._plain(round, questions, down)
+            return self._masked(round, questions, secure, sent)
+        return self._plain(round, questions, sent)
 
     def question(self, round: int, client: int) -> dict[str, Any]:
         """What a client is told beside the model."""
@@ -90,9 +92,11 @@ class Exchange:
             "experiment": self.progress.id,
             "round": round,
             "seen": self.progress.seen.get(client, 0),
+            "oldest": self.progress.oldest(client),
             "weight": float(self.roster.weights[client]),
             "steps": self.roster.nominal,
             "seed": self.settings.seed,
+            "compress": self.settings.compress,
             "classes": list(self.progress.agreed.classes),
             **method_config(self.algorithm),
             **training_config(self.settings.training),
@@ -107,11 +111,12 @@ class Exchange:
             log(WARNING, "feddc: the question to client %s in round %s could not be sent", client, round)
         return sent
 
-    def _plain(self, round: int, questions: Mapping[int, Packet], down: int) -> Taken:
+    def _plain(self, round: int, questions: Mapping[int, Packet], sent: Any) -> Taken:
         """A round in which the server reads every answer."""
         progress, least = self.progress, self.least
         asked = [client for client, packet in questions.items() if self.ask(client, packet, round)]
-        with Answers(self.folder, progress.id, self.shape) as answers:
+        down = self._bytes(sent)
+        with Answers(self.folder, progress.id, self.shape, self.handling.compression) as answers:
             seconds, dropped, rejected = self._collect(round, asked, answers)
             used = sorted(answers.updates)
             if len(used) < min(least, len(questions)):
@@ -119,14 +124,17 @@ class Exchange:
                     f"round {round} has {len(used)} answers that can be used, but min-answers is "
                     f"{least}; the log says why, and another run tries again"
                 )
-            self._add_up(round, answers, used)
+            self._add_up(round, answers, used, sent)
             progress.seen |= {client: answers.updates[client].round for client in used}
             progress.filters = {of: each for of, each in progress.filters.items() if of in progress.seen.values()}
             figures = {client: answers.updates[client].figures for client in used}
-        up = nbytes(self.shape.upload) + progress.buffers.nbytes
-        return Taken(used, asked, seconds, dropped, rejected, figures, up, down)
+        return Taken(used, asked, seconds, dropped, rejected, figures, self._bytes(self.shape.upload), down)
 
-    def _masked(self, round: int, questions: Mapping[int, Packet], secure: Secure, down: int) -> Taken:
+    def _bytes(self, state: Any) -> int:
+        """What these vectors and the model's buffers take when they travel."""
+        return self.handling.nbytes(state) + self.progress.buffers.nbytes
+
+    def _masked(self, round: int, questions: Mapping[int, Packet], secure: Secure, sent: Any) -> Taken:
         """A round of secure aggregation."""
         from .masking import MaskedRound  # needs cryptography, only where it is used
 
@@ -138,7 +146,8 @@ class Exchange:
             raise RunError(
                 f"round {round} has {len(used)} answers, but min-answers is {self.least}; another run tries again"
             )
-        self._move(round, found.means, progress.buffers, len(used), len(used))
+        down = self._bytes(sent)
+        self._move(round, found.means, progress.buffers, len(used), len(used), sent)
         progress.seen |= dict.fromkeys(used, round)
         missing = [client for client in cohort if client not in used]
         return Taken(used, cohort, found.seconds, missing, [], {}, found.bytes_up, down)
@@ -173,7 +182,7 @@ class Exchange:
             del answers.updates[client]
         return seconds, sorted(silent), [Rejected(*each) for each in sorted(rejected.items())]
 
-    def _add_up(self, round: int, answers: Answers, used: list[int]) -> None:
+    def _add_up(self, round: int, answers: Answers, used: list[int], sent: Any) -> None:
         """Move the server on by the mean of these clients' answers."""
         progress, roster, sums = self.progress, self.roster, Sums()
         for client, (upload, own) in zip(used, self.guard.used(round, answers, used, progress), strict=True):
@@ -181,14 +190,14 @@ class Exchange:
             weight, local = roster.weights[[client]], Local(steps=roster.steps[[client]], **plan)
             sums.add(as_rows(upload), as_rows(own), weight, self.algorithm.weigh(local, weight))
         means, buffers = sums.means(progress.buffers)
-        self._move(round, means, buffers, len(used), sums.size)
+        self._move(round, means, buffers, len(used), sums.size, sent)
         progress.norm = float(np.median([answers.updates[client].norm for client in used]))
 
-    def _move(self, round: int, means: Means, buffers: Buffers, number: float, size: int) -> None:
-        """Move the server on by these means of ``size`` clients."""
+    def _move(self, round: int, means: Means, buffers: Buffers, number: float, size: int, sent: Any) -> None:
+        """Move the server on by these means of ``size`` clients, which had received ``sent``."""
         progress, plan = self.progress, vars(self.settings.training.schedule(round, self.roster.nominal))
         means, number = self.guard.released(means, number, size, self.roster.everyone(round), round)
-        present = Cohort(participation=number / len(progress.samples), size=int(number), **plan)
+        present = Cohort(participation=number / len(progress.samples), size=int(number), sent=sent, **plan)
         server = self.algorithm.aggregate(progress.server, means, present)
         if not torch.isfinite(server.model).all():
             raise diverged(self.algorithm, round)

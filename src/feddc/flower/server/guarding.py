@@ -52,6 +52,7 @@ class ServerGuard:
             return
         real = self.guard.secure is None or isinstance(self.guard.secure, Masked)
         check(real, "on Flower updates are really masked: secure=masked, with the options of simulated")
+        check(self.guard.filtered.always, "on Flower robust applies from the round in which it is first given")
         on_time = self.guard.secure is None or settings.late == "refuse"
         check(on_time, "secure=masked adds up what is there in time: late=use is not possible with it")
         together = not self.later or settings.late == "refuse"

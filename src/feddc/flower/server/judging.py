@@ -11,11 +11,13 @@ from torch import nn
 
 from ...algorithms import Algorithm, evaluated
 from ...engine.local import Start
+from ...errors import check
+from ...tasks import score_of
 from ..judging import Judge, Measures
 from ..packets import Packet
 from ..samples import as_samples
 from ..settings import Settings
-from ..states import ModelOnly, join_buffers
+from ..states import ModelOnly, join_buffers, to_arrays
 from .answers import measures
 from .asking import RefusedError
 from .checkpoint import Progress
@@ -34,7 +36,14 @@ class Judges:
     def begin(self, module: nn.Module, test: Any) -> None:
         """Prepare the server's test set, if there is one, as the sites agreed."""
         if test is not None:
-            self._own = Judge(module, as_samples(test).tested(self.progress.agreed))
+            own, known = as_samples(test).tested(self.progress.agreed), self.progress.score
+            score = score_of(own.task)
+            check(
+                score == known,
+                f"the server's test set is judged by its {score.name}, but the sites' models by their {known.name}: "
+                "have test() return feddc.flower.Samples with the task of the sites",
+            )
+            self._own = Judge(module, own)
 
     def judged(self) -> tuple[Measures, dict[int, Measures]]:
         """What the server and what every connected site measured, where it is due."""
@@ -51,7 +60,7 @@ class Judges:
         config = {"ask": "evaluate", "experiment": progress.id, "round": progress.round}
         config |= {"classes": list(progress.agreed.classes)}
         judged = ModelOnly(evaluated(self.algorithm, progress.server))
-        arrays = join_buffers(judged, progress.buffers) | progress.agreed.arrays()
+        arrays = join_buffers(to_arrays(judged), progress.buffers) | progress.agreed.arrays()
         for client, node in roster.members.nodes.items():
             if roster.introduced[client].held_out and questions.busy(client, node) is None:
                 self.exchange.ask(client, Packet(config, arrays), progress.round, MessageType.EVALUATE)
@@ -65,10 +74,14 @@ class Judges:
 
 
 def mean_measures(sites: dict[int, Measures]) -> Measures:
-    """The mean over all sites' held-out samples: what a server without a test set knows of its model."""
-    weights = {client: each["samples"] for client, each in sites.items() if each.get("samples")}
-    if not weights:
-        return {}
-    names = set.intersection(*(set(sites[client]) for client in weights))
-    total = sum(weights.values())
-    return {name: sum(sites[c][name] * n for c, n in weights.items()) / total for name in names - {"samples"}}
+    """The mean over the sites, weighted by what they hold out: what a server without a test set knows of its model.
+
+    For a measure that is no mean over samples, such as AUROC, it is the mean of the sites' own, not that of all samples
+    together. A site on whose samples a measure is not defined does not count in it.
+    """
+    judged = [each for each in sites.values() if each.get("samples")]
+    found = {}
+    for name in sorted({name for each in judged for name in each} - {"samples"}):
+        known = [(each[name], each["samples"]) for each in judged if name in each]
+        found[name] = sum(value * n for value, n in known) / sum(n for _, n in known)
+    return found

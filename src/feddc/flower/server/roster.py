@@ -15,7 +15,7 @@ from ...data.clients import sample_weights
 from ...engine.cohorts import make_cohorts
 from ...engine.local import steps_column
 from ...engine.membership import resized, restarted, sizes_of
-from ...errors import RunError
+from ...errors import RunError, check
 from ...options import Sampling
 from ...types import Local, Weights
 from ..packets import Packet
@@ -57,10 +57,13 @@ class Roster:
         if progress.round:
             self.members.gather(sorted(progress.samples), 1, min(SETTLE_SECONDS, self.settings.wait))
             return
-        self.members.gather(range(clients), clients)  # everyone is needed once; later rounds go on without some
+        self.members.gather(range(clients), clients)  # everyone is needed once; later rounds continue without some
         first = {client: self.introduced[client] for client in range(clients)}
         progress.agreed = agree((each.moments for each in first.values()), (each.names for each in first.values()))
         progress.samples = {client: each.samples for client, each in first.items()}
+        progress.score = first[0].score
+        for client, each in first.items():
+            check(each.score == progress.score, self._other_score(client, each))
         self._begun = True
 
     def introduce(self, client: int, answer: Packet) -> None:
@@ -75,6 +78,8 @@ class Roster:
         found = introduction(client, answer, self.parameters, self.settings.most_samples)
         if self._begun:
             agreed, columns = self.progress.agreed, 0 if found.moments is None else found.moments.mean.size
+            if found.score != self.progress.score:
+                raise RefusedError(self._other_score(client, found))
             if columns != len(agreed.mean) or not set(found.names) <= set(agreed.classes):
                 raise RefusedError(f"client {client} has other columns or classes than the members agreed on")
             if self.guard and self.progress.samples.get(client) != found.samples:
@@ -83,6 +88,9 @@ class Roster:
                     "members stay those that the experiment began with"
                 )
         self.introduced[client] = found
+
+    def _other_score(self, client: int, found: Introduction) -> str:
+        return f"client {client} judges models by {found.score.name}, and the others by {self.progress.score.name}"
 
     def note_samples(self, client: int, answer: Packet | RefusedError) -> None:
         """A client that has read its data again says how many samples it has: they count from the next round on."""
@@ -156,7 +164,7 @@ class Roster:
         busy = {client: self.questions.busy(client, self.members.nodes[client]) for client in here}
         for client in drawn:
             if client not in here:
-                log(WARNING, "feddc: round %s goes on without client %s, which is not connected", round, client)
+                log(WARNING, "feddc: round %s continues without client %s, which is not connected", round, client)
             elif busy[client] is not None:
                 log(WARNING, "feddc: client %s is still at work on round %s", client, busy[client])
         return [client for client in here if busy[client] is None]

@@ -14,7 +14,7 @@ function layout(title, x, y, more = {}) {
     title: title ? { text: title, x: 0, xref: "paper", font: { size: 14 } } : undefined,
     font: { family: "system-ui, sans-serif", size: narrow ? 11 : 13, color: css("--ink") },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-    margin: { l: 44, r: 12, t: 36, b: 40 },
+    margin: { l: 44, r: 12, t: 36, b: 52 },
     showlegend: false, hovermode: "x unified", dragmode: narrow ? false : "zoom",
     modebar: { bgcolor: "rgba(0,0,0,0)", color: css("--rule"), activecolor: css("--quiet") },
     hoverlabel: { bgcolor: css("--paper"), bordercolor: css("--rule"), font: { color: css("--ink") } },
@@ -229,7 +229,8 @@ function drawSplit() {
   const text = counts.length <= 30 && counts[0].length <= 12 ? counts.map((row) => row.map((each) => each || "")) : undefined;
   const map = {
     type: "heatmap", z: counts, x: counts[0].map((_, i) => i), y: clients, colorscale: theme() === "dark" ? DARK_SCALE : SCALE, zmin: 0, xgap: 1, ygap: counts.length > 60 ? 0 : 1,
-    text, texttemplate: text ? "%{text}" : undefined, textfont: { size: 10 }, showscale: !text, colorbar: { thickness: 10, outlinewidth: 0, x: 0.74, title: { text: "samples" } },
+    zmax: (text ? 1.7 : 1) * Math.max(...counts.flat()),  // numbers can be read on the lighter part of the scale
+    text, texttemplate: text ? "%{text}" : undefined, textfont: { size: 11, color: css("--ink") }, showscale: !text, colorbar: { thickness: 10, outlinewidth: 0, x: 0.74, title: { text: "samples" } },
     hovertemplate: "client %{y}, class %{x}: %{z} samples<extra></extra>",
   };
   const bars = { type: "bar", orientation: "h", x: sizes, y: clients, xaxis: "x2", marker: { color: css("--quiet") }, hovertemplate: "client %{y}: %{x} samples<extra></extra>" };

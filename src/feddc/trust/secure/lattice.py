@@ -130,7 +130,7 @@ class Masked(Secure):
     """The four exchanges of secure aggregation, on Flower: the server learns sums only."""
 
 
-SECURE: specs.Table = {"simulated": Secure, "masked": Masked}
+SECURE: specs.Registry = {"simulated": Secure, "masked": Masked}
 
 
 def make_secure(text: str) -> Secure:

@@ -1,0 +1,106 @@
+"""Seconds a round of a federation of real processes on this machine, beside the same rounds in one process.
+
+    python -m benchmarks.federation resnet18                    ResNet18, three sites of 100 images each
+    python -m benchmarks.federation digits                      a small network, three sites
+    python -m benchmarks.federation digits --plain              with Flower's own flower-supernode instead of ours
+
+It uses 127.0.0.1 only, and ends every process that it has started. The first round, in which processes import and sites
+load their data, is not counted; a line has the median of the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import redirect_stdout
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+import feddc
+from feddc.flower.local import LocalFederation
+from feddc.flower.new import write_app
+
+SITES = 3
+TASKS = {
+    "resnet18": """
+import torch
+import feddc
+
+def load_client(node):
+    draw = torch.Generator().manual_seed(int(node["partition-id"]))
+    return torch.randn(100, 3, 32, 32, generator=draw), torch.randint(0, 10, (100,), generator=draw)
+
+def make_model():
+    return feddc.make_model("resnet18", (3, 32, 32), 10)
+""",
+    "digits": """
+import feddc
+
+def load_client(node):
+    return feddc.load("digits", clients=3, split="dirichlet:0.3").client_samples(int(node["partition-id"]))
+
+def make_model():
+    return feddc.make_model("fcn:100", (64,), 10)
+""",
+}
+SERVER = """
+from feddc.flower import server_app
+app = server_app("feddc", "timed.task:make_model")
+"""
+
+
+def simulated(name: str, rounds: int, compress: str) -> list[float]:
+    """The same rounds in this process, one client after the other on one thread: ``executor="in-process"``."""
+    space: dict[str, Any] = {}
+    exec(TASKS[name], space)
+    parts = [space["load_client"]({"partition-id": site}) for site in range(SITES)]
+    x, y = (torch.cat(column) for column in zip(*parts, strict=True))
+    federation = feddc.Federation.from_arrays(x, y, sizes=[len(labels) for _, labels in parts])
+    training = feddc.LocalTraining(epochs=1, batch_size=50)
+    options: dict[str, Any] = {"rounds": rounds, "training": training, "executor": "in-process", "compress": compress}
+    return [each.seconds for each in feddc.simulate(feddc.FedDC(), space["make_model"](), federation, **options)]
+
+
+def federated(name: str, rounds: int, compress: str, folder: Path, plain: bool) -> list[dict[str, Any]]:
+    """The records of a run of real processes."""
+    app = folder / "timed"
+    write_app(app)
+    (app / "timed" / "task.py").write_text(TASKS[name])
+    (app / "timed" / "server.py").write_text(SERVER)
+    with LocalFederation(folder / "federation", SITES, warm=not plain) as federation:
+        options = f'rounds={rounds} epochs=1 batch-size=50 method="feddc" compress="{compress}" test-sites=false'
+        command = ["flwr", "run", str(app), "federation", "--stream", "--run-config", options]
+        subprocess.run(command, env=federation.environment, check=True, stdout=subprocess.DEVNULL)
+        records = federation.home / "feddc" / "timed" / "server" / "records.jsonl"
+        return [json.loads(line) for line in records.read_text().splitlines()]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("workload", choices=sorted(TASKS))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--compress", nargs="+", default=["none", "int8"])
+    parser.add_argument("--plain", action="store_true")
+    given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # through the end of the federation's processes
+    print("| what | seconds a round | MB up + down | times the simulation |\n|---|---|---|---|")
+    for compress in given.compress:
+        alone = median(simulated(given.workload, given.rounds, compress)[1:])
+        with tempfile.TemporaryDirectory() as place, redirect_stdout(sys.stderr):
+            records = federated(given.workload, given.rounds, compress, Path(place), given.plain)
+        seconds = median(each["seconds"] for each in records[1:])
+        moved = (records[-1]["bytes_up"] + records[-1]["bytes_down"]) / 1e6
+        print(f"| in one process, compress={compress} | {alone:.2f} | – | 1 |")
+        what = f"{SITES} sites over Flower{', cold nodes' * given.plain}, compress={compress}"
+        print(f"| {what} | {seconds:.2f} | {moved:.1f} | {seconds / alone:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""The rows of docs/performance.md from stored measurements: ``python -m benchmarks.targets results.json …``
+
+The files are what ``python -m benchmarks … --json FILE`` wrote; rows of workloads that none of them has are left out.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from .measure import BARE, FLOOR, PEER, PLAIN
+
+Steps = dict[str, dict[str, dict[str, Any]]]
+"""By workload and contestant, a row of the benchmark."""
+
+
+def main(files: list[str]) -> None:
+    results = [json.loads(Path(file).read_text()) for file in files]
+    rows: Steps = {}
+    for row in (row for result in results for row in result["rows"]):
+        rows.setdefault(row["workload"], {})[row["contestant"]] = row
+    many = [each for result in results for each in result["many"]]
+    print("| workload | target | measured |\n|---|---|---|")
+    for line in (*targets(rows), *growth(many)):
+        print(line)
+    print("\n| ms a local step | " + " | ".join(rows) + " |\n|---|" + "---:|" * len(rows))
+    for name in dict.fromkeys(name for each in rows.values() for name in each):
+        print(f"| {name} | " + " | ".join(_cell(each.get(name)) for each in rows.values()) + " |")
+    print("| evaluation; rest of the round | " + " | ".join(map(_shares, rows.values())) + " |")
+    print("| MB, all processes | " + " | ".join(map(_memory, rows.values())) + " |")
+
+
+def targets(rows: Steps) -> Iterator[str]:
+    """One line for each target whose workload was measured; medians of one run."""
+
+    def line(what: str, target: str, workload: str, over: str, ours: str, invert: bool = False) -> Iterator[str]:
+        found = rows.get(workload, {})
+        slow, fast = _step(found.get(over)), _step(found.get(ours))
+        if slow and fast:
+            yield f"| {what} | {target} | {fast / slow if invert else slow / fast:.2f} |"
+
+    authors, one, two = f"{PLAIN}, 2 threads", f"{BARE}, 1 thread", f"{BARE}, 2 threads"
+    yield from line("CNN, over the authors'-style loop on two threads", "≥ 1.6", "cnn", authors, "workers")
+    yield from line("CNN, over its floor", "≤ 1.25", "cnn", FLOOR, "workers", invert=True)
+    round, plain = _round(rows.get("fcn", {}).get("workers")), _step(rows.get("fcn", {}).get(one))
+    if round and plain:
+        yield f"| FCN, whole round over a bare one-thread loop | ≥ 2.7 | {plain / round:.2f} |"
+    yield from line("FCN, training only, over fedjax jit", "≥ 1.4", "fcn", PEER, "workers")
+    yield from line("logistic regression over fedjax jit", "≥ 7; all cores ≥ 12", "synthetic", PEER, "vectorised")
+    yield from line("ResNet18, 32 pixels, over a bare loop on two threads", "≥ 1.3", "resnet32", two, "workers")
+
+
+def growth(many: list[dict[str, Any]]) -> Iterator[str]:
+    """How a round grows from the fewest clients to the most."""
+    if len(many) > 1:
+        first, last = many[0], many[-1]
+        more, time = last["megabytes"] - first["megabytes"], last["seconds"] / first["seconds"]
+        what = f"{first['clients']:,} → {last['clients']:,} clients, same cohort"
+        yield f"| {what} | < 1.3 ×, < 200 MB more | {time:.2f} ×, {more:.0f} MB more |"
+
+
+def _step(row: dict[str, Any] | None) -> float:
+    return 0.0 if row is None else float(row["step"]["median"])
+
+
+def _round(row: dict[str, Any] | None) -> float:
+    """A whole round, evaluated every time, divided by its local steps."""
+    return 0.0 if row is None else _step(row) / (1 - row["evaluation"]["median"] - row["rest"]["median"])
+
+
+def _cell(row: dict[str, Any] | None) -> str:
+    return "" if row is None else f"{1e3 * _step(row):.3g}"
+
+
+def _ours(found: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    return [row for row in found.values() if row["evaluation"] is not None]
+
+
+def _shares(found: dict[str, dict[str, Any]]) -> str:
+    last = _ours(found)[-1]
+    return f"{last['evaluation']['median']:.1%}; {last['rest']['median']:.1%}"
+
+
+def _memory(found: dict[str, dict[str, Any]]) -> str:
+    return f"{max(row['memory'] for row in _ours(found)):.0f}"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

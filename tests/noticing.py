@@ -1,0 +1,210 @@
+"""Whether the tests notice a mistake, in about a second each.
+
+The tests are collected once. A first run of them, in a copy of the process (``fork``), notes which functions of the
+package each test calls, and how long it takes. For a mistake in a function another copy gets the function's mistaken
+code and runs the tests that call it, the shortest first, until one fails. A mistake outside of functions, or in what
+worker processes import, is made in a copy of the package, which a fresh pytest imports.
+
+A mistake whose tests pass for ``CPU_SECONDS`` counts as not noticed; one that never ends is noticed.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import gc
+import os
+import pickle
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import types
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from _pytest.runner import runtestprotocol
+
+from tests.mutants import PACKAGE, ROOT, Mistake, enclosing, mistaken
+
+CPU_SECONDS = 90
+BROKEN = 70
+"""How a copy ends that could not do its work: neither noticed nor passed."""
+IN_WORKERS = ("worker.py", "workers.py", "pool.py", "shared.py")
+Place = tuple[str, int]
+"""A function: its file and first line."""
+
+
+class Tested(NamedTuple):
+    """A test that passes, by its number: how long it takes, and what it calls."""
+
+    number: int
+    seconds: float
+    calls: frozenset[Place]
+
+
+class Taker:
+    """A pytest plugin that runs tests its own way, after they are collected."""
+
+    def __init__(self, mistakes: Sequence[Mistake], jobs: int) -> None:
+        self.mistakes, self.jobs = mistakes, jobs
+        self.found: list[tuple[Mistake, bool]] = []
+
+    def pytest_configure(self) -> None:
+        import hypothesis  # not before pytest has begun, which rewrites its asserts
+
+        every = list(hypothesis.HealthCheck)  # a machine that is busy is no mistake
+        hypothesis.settings.register_profile("mutants", deadline=None, suppress_health_check=every, derandomize=True)
+        hypothesis.settings.load_profile("mutants")
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        tests: list[Tested] = pickle.loads(in_a_copy(lambda: first_run(session.items)))
+        print(f"{len(tests)} of {len(session.items)} tests pass without a mistake", flush=True)
+        running: dict[int, Mistake] = {}
+        for mistake in self.mistakes:
+            while len(running) >= self.jobs:
+                self._one_ended(running)
+            running[begun(lambda m=mistake: notices(m, session.items, tests))] = mistake  # type: ignore[misc]
+        while running:
+            self._one_ended(running)
+        return True
+
+    def _one_ended(self, running: dict[int, Mistake]) -> None:
+        process, status = os.wait()
+        if process in running:
+            mistake, code = running.pop(process), os.waitstatus_to_exitcode(status)
+            if code == BROKEN:
+                raise RuntimeError(f"could not be tried: {mistake}")
+            self.found.append((mistake, code != 0))
+            print("." if code else f"PASSED {mistake}\n", end="", flush=True)
+
+
+def try_mistakes(mistakes: Sequence[Mistake], tests: Sequence[str], jobs: int) -> list[tuple[Mistake, bool]]:
+    """Each mistake, and whether these tests notice it."""
+
+    def work() -> bytes:
+        torch.set_num_threads(1)
+        taker = Taker(mistakes, jobs)
+        options = ["-s", "-q", "--no-summary", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "timeout=0"]
+        pytest.main([*options, *(str(ROOT / each) for each in tests)], plugins=[taker])
+        return pickle.dumps(taker.found)
+
+    found: list[tuple[Mistake, bool]] = pickle.loads(in_a_copy(work))
+    return found
+
+
+def first_run(items: Sequence[pytest.Item]) -> bytes:
+    """Every test that passes as things are, in bytes."""
+    silence()
+    tests = []
+    for number, item in enumerate(items):
+        calls: set[Place] = set()
+
+        def note(frame: types.FrameType, event: str, _: Any, calls: set[Place] = calls) -> None:
+            if event == "call" and (file := frame.f_code.co_filename).startswith(str(PACKAGE)):
+                calls.add((file, frame.f_code.co_firstlineno))
+
+        began = time.process_time()
+        sys.setprofile(note)
+        good = passes(item)
+        sys.setprofile(None)
+        if good:
+            tests.append(Tested(number, time.process_time() - began, frozenset(calls)))
+    return pickle.dumps(tests)
+
+
+def passes(item: pytest.Item) -> bool:
+    """Run one test with its fixtures; one that is skipped passes."""
+    with contextlib.suppress(KeyboardInterrupt):
+        return not any(report.failed for report in runtestprotocol(item, log=False, nextitem=None))
+    return False
+
+
+def notices(mistake: Mistake, items: Sequence[pytest.Item], tests: Sequence[Tested]) -> bool:
+    """Whether a test fails with this mistake."""
+    file, line = str(PACKAGE / mistake.file), enclosing(mistake, PACKAGE)
+    apart = line is None or Path(file).name in IN_WORKERS
+    touching = [test for test in tests if ((file, line) in test.calls if not apart else _touches(test, file))]
+    touching.sort(key=lambda test: test.seconds)
+    if apart:
+        return not passes_apart(mistake, [items[test.number].nodeid for test in touching])
+    swap(mistake, file)
+    return any(not passes(items[test.number]) for test in touching)
+
+
+def _touches(test: Tested, file: str) -> bool:
+    same = {file, *(str(Path(file).with_name(name)) for name in IN_WORKERS if Path(file).name in IN_WORKERS)}
+    return any(place[0] in same for place in test.calls)
+
+
+def swap(mistake: Mistake, file: str) -> None:
+    """Give the functions of this process the mistaken code."""
+    code = compile(mistaken(mistake, PACKAGE), file, "exec")
+    new: dict[tuple[str, int], list[types.CodeType]] = defaultdict(list)
+    stack = [code]
+    while stack:
+        for inner in stack.pop().co_consts:
+            if isinstance(inner, types.CodeType):
+                new[inner.co_qualname, inner.co_firstlineno].append(inner)
+                stack.append(inner)
+    for each in gc.get_objects():
+        if type(each) is types.FunctionType and each.__code__.co_filename == file:
+            found = new.get((each.__code__.co_qualname, each.__code__.co_firstlineno), [])
+            if len(found) == 1:  # two lambdas in one line have one name
+                each.__code__ = found[0]
+
+
+def passes_apart(mistake: Mistake, tests: Sequence[str]) -> bool:
+    """Whether these tests pass with a copy of the package that has the mistake."""
+    with tempfile.TemporaryDirectory(prefix="feddc-mutant-") as name:
+        copy = Path(name) / "feddc"
+        shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        (copy / mistake.file).write_text(ast.unparse(mistaken(mistake, PACKAGE)))
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-o", "timeout=0", *tests]
+        env = {**os.environ, "PYTHONPATH": name, "PYTHONDONTWRITEBYTECODE": "1"}
+        return subprocess.run(command, cwd=ROOT, env=env, capture_output=True).returncode == 0 if tests else True
+
+
+def silence() -> None:
+    """Show nothing of what the tests of this process print."""
+    quiet = os.open(os.devnull, os.O_RDWR)
+    for file in (0, 1, 2):
+        os.dup2(quiet, file)
+
+
+def begun(work: Callable[[], bool]) -> int:
+    """A copy of this process that ends with 1 if ``work`` is true; its number."""
+    if process := os.fork():
+        return process
+    silence()
+    signal.signal(signal.SIGXCPU, lambda *_: os._exit(0))
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, 2 * CPU_SECONDS))
+    code = BROKEN
+    try:
+        code = int(work())
+    finally:
+        os._exit(code)
+
+
+def in_a_copy(work: Callable[[], bytes]) -> bytes:
+    """What ``work`` gives in a copy of this process: nothing that it does is seen here."""
+    reading, writing = os.pipe()
+    if process := os.fork():
+        os.close(writing)
+        with os.fdopen(reading, "rb") as pipe:
+            found = pipe.read()
+        os.waitpid(process, 0)
+        return found
+    os.close(reading)
+    try:
+        with os.fdopen(writing, "wb") as pipe:
+            pipe.write(work())
+    finally:
+        os._exit(0)

@@ -1,0 +1,94 @@
+"""The paper's condition: its formulas by hand, the estimates against exact ones, and the command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from feddc.paper.theory import alpha_needed, curvature, estimates, proof_bound, theorem_bound
+from feddc.study.config import resolve, to_toml
+from feddc.study.sources import Named
+from tests.cli.test_cli import feddc
+
+SMALL = {"data": "synthetic", "method": "feddc", "rounds": 3, "executor": "in-process", "epochs": 1}
+
+
+def test_the_proofs_p_by_hand() -> None:
+    assert proof_bound(2.0, 1.0, 1.0, None) == pytest.approx(0.5 - 0.25 - 0.125)
+    assert proof_bound(2.0, 1.0, 1.0, 8.0) == pytest.approx(0.125 - 0.25 - (2 * 2**0.5 + 2) / 32)
+    assert alpha_needed(1.0, 1.0, None) == pytest.approx(1.5)
+    assert alpha_needed(1.0, 2.0, 8.0) is None  # B = √(C/2): the cohort's term alone is as large as the gain
+    for cohort in (None, 8.0, 30.0):
+        edge = alpha_needed(3.0, 1.4, cohort)
+        assert edge is not None
+        assert proof_bound(edge, 3.0, 1.4, cohort) == pytest.approx(0, abs=1e-12)
+        assert proof_bound(1.01 * edge, 3.0, 1.4, cohort) > 0
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(0.1, 3.0), (5.0, 0.01), (1.0, 0.05), (0.5, 1e-4)])
+def test_the_theorems_p_is_taken_at_the_best_gamma(alpha: float, beta: float) -> None:
+    b, cohort, clients = 1.3, 15.0, 100
+
+    def p(gamma: float) -> float:
+        """As printed, with ᾱ = α."""
+        more = 1 + gamma
+        found = gamma / alpha - b * more * 2**0.5 / (alpha * clients**0.5) - beta * b * more / alpha**2
+        found -= beta * more**2 * b**2 / (2 * alpha**2)
+        return found - beta * b**2 * more**2 * (2 * (2 * cohort) ** 0.5 + 2) / (alpha**2 * clients)
+
+    best = max(p(i / 10_000) for i in range(10_001))
+    assert theorem_bound(alpha, beta, b, cohort, clients) == pytest.approx(best, rel=1e-6)
+
+
+def test_estimates_against_exact_ones() -> None:
+    simulation = Named(None).simulation(resolve(SMALL))
+    module = simulation.module().double()
+    x, y = simulation.federation.client_samples(3)
+    weight, bias = (each.detach().clone() for each in module.parameters())
+
+    def loss(flat: torch.Tensor) -> torch.Tensor:
+        w, b = flat[: weight.numel()].view_as(weight), flat[weight.numel() :]
+        return torch.nn.functional.cross_entropy(simulation.federation.inputs(x).double() @ w.T + b, y)
+
+    start = torch.cat([weight.flatten(), bias])
+    hessian = torch.autograd.functional.hessian(loss, start)
+    exact = float(torch.linalg.eigvalsh(hessian).abs().max())
+    found = curvature(simulation, module, 3)
+    assert 0.98 * exact <= found <= exact * (1 + 1e-9)
+
+    first, second = estimates(simulation, [0, 2], alpha=0.005, clients=2)
+    assert first.loss == pytest.approx(1.6094379, rel=1e-6)  # five classes, from zeros
+    assert second.round == 2
+    assert second.loss < first.loss
+    assert min(first.dissimilarity, second.dissimilarity) >= 1
+    assert first.observed > 0 > first.proof > first.theorem
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, file = tmp_path / "run", tmp_path / "p.json"
+    run.mkdir()
+    (run / "config.toml").write_text(to_toml(resolve(SMALL)))
+    assert feddc("theory", str(run), "--at", "0,1", "--clients", "1", "--save", str(file)) == 0
+    printed = capsys.readouterr().out
+    assert "p > 0 needs α >" in printed
+    assert len(printed.splitlines()) == 4
+    assert feddc("theory", str(file)) == 0
+    assert capsys.readouterr().out == printed
+    (run / "config.toml").write_text(to_toml(resolve(SMALL | {"method": "fedavg"})))
+    assert feddc("theory", str(run)) == 2
+    assert "the statement is about FedDC" in capsys.readouterr().err
+    file.write_text("{}")
+    assert feddc("theory", str(file)) == 2
+    assert "is not a file of `feddc theory`" in capsys.readouterr().err
+
+
+KEPT = sorted((Path(__file__).parents[2] / "docs" / "results" / "theory").glob("*.json"))
+
+
+@pytest.mark.parametrize("file", KEPT, ids=lambda file: file.stem)
+def test_the_page_prints_what_was_kept(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert feddc("theory", str(file)) == 0
+    page = (Path(__file__).parents[2] / "docs" / "theory.md").read_text(encoding="utf-8")
+    assert capsys.readouterr().out in page
