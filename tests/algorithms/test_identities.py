@@ -136,14 +136,14 @@ def test_drift_of_the_paper_form_is_that_of_the_code_form_when_all_take_part(mod
 def test_paper_form_in_two_rounds_by_hand() -> None:
     """Unequal clients, literally: g_i = −Δ_i/(Kη), g its plain cohort mean, w the weighted mean of θ_i + h_i."""
     method = feddc.FedDC(alpha=0.3, form="paper")
-    w, weight = torch.zeros(2), torch.tensor([[0.5], [1.5]])
+    w, weight = torch.zeros(2), torch.tensor([[0.5], [1.1]])  # others, who are not here, have more
     server = method.init_server(w)
     client = type(method.init_client(w))(torch.zeros(2, 2), torch.zeros(2, 2))
     delta = torch.tensor([[1.0, 2.0], [3.0, -1.0]])
     local = local_result(delta, steps=2, lr=0.5)
     upload, client = method.upload(method.broadcast(server), client, local, weight)
     server = method.aggregate(server, means_of(method, upload, local, weight), cohort(size=2))
-    torch.testing.assert_close(server.model, (0.5 * 2 * delta[0] + 1.5 * 2 * delta[1]) / 2)
+    torch.testing.assert_close(server.model, (0.5 * 2 * delta[0] + 1.1 * 2 * delta[1]) / 1.6)
     linear, prox, *_ = method.correct(method.broadcast(server), client, weight)
     expected = (delta - delta.mean(dim=0)) / (0.5 * 2) - 0.3 * (server.model - delta)
     torch.testing.assert_close(linear, expected)
@@ -317,3 +317,14 @@ def loss_batch(output: torch.Tensor, target: list[int], features: Any = None, **
 
 def torch_losses(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     return nn.functional.cross_entropy(output, target, reduction="none")
+
+
+@pytest.mark.parametrize(("form", "steps", "fixed"), [("feddc", [3, 3, 3], 3), ("original", [1, 2, 6], None)])
+def test_scaffold_as_the_feddc_paper_ran_it_gives_every_client_the_same_number_of_steps(
+    form: Any, steps: list[int], fixed: int | None
+) -> None:
+    training = feddc.LocalTraining(epochs=1, batch_size=4)
+    method = feddc.Scaffold(form=form)
+    simulation = feddc.Simulation(method, nn.Linear(6, 3), make_federation([4, 8, 24]), rounds=1, training=training)
+    assert simulation.steps.flatten().tolist() == steps
+    assert simulation.job.fixed_steps == fixed

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
+from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args, get_origin
 
 import click
 from click.core import ParameterSource
@@ -25,6 +26,15 @@ class Show(NamedTuple):
     quiet: bool = False
     as_json: bool = False
     tensorboard: bool = False
+
+
+class Output(NamedTuple):
+    """What the options that every command for runs has were given as."""
+
+    out: Path | None
+    config: Path | None
+    data_dir: Path | None
+    show: Show
 
 
 def experiment_options(*, without: str) -> Callable[[Command], Command]:
@@ -52,16 +62,29 @@ def experiment_options(*, without: str) -> Callable[[Command], Command]:
 
 
 def output_options(command: Command) -> Command:
-    """Add --out, --config, --data-dir, and what is shown while it runs: --quiet, --json, --tensorboard."""
-    command = data_dir_option(command)
-    command = click.option("--tensorboard", is_flag=True, help="also write TensorBoard events")(command)
-    command = click.option("--json", "as_json", is_flag=True, help="print a line of JSON per round, nothing else")(
-        command
+    """Add --out, --config, --data-dir, --quiet, --json and --tensorboard: the command gets them as one ``output``."""
+
+    @functools.wraps(command)
+    def packed(
+        out: Path | None,
+        config: Path | None,
+        data_dir: Path | None,
+        quiet: bool,
+        as_json: bool,
+        tensorboard: bool,
+        **given: Any,
+    ) -> Any:
+        return command(output=Output(out, config, data_dir, Show(quiet, as_json, tensorboard)), **given)
+
+    packing = data_dir_option(cast(Command, packed))
+    packing = click.option("--tensorboard", is_flag=True, help="also write TensorBoard events")(packing)
+    packing = click.option("--json", "as_json", is_flag=True, help="print a line of JSON per round, nothing else")(
+        packing
     )
-    command = click.option("--quiet", is_flag=True, help="print nothing but errors")(command)
-    command = click.option("--config", type=click.Path(path_type=Path), help="TOML file; options override it")(command)
+    packing = click.option("--quiet", is_flag=True, help="print nothing but errors")(packing)
+    packing = click.option("--config", type=click.Path(path_type=Path), help="TOML file; options override it")(packing)
     return click.option("--out", type=click.Path(path_type=Path), help="directory to write to  [default: runs/…]")(
-        command
+        packing
     )
 
 

@@ -11,7 +11,7 @@ import click
 
 from ..errors import ConfigError
 from .options import (
-    Show,
+    Output,
     configurations,
     experiment_options,
     gather,
@@ -29,16 +29,11 @@ USUAL = ("fedavg", "fedprox", "scaffold", "feddyn", "feddc", "fedadam", "fedyogi
 @experiment_options(without="")
 @output_options
 def run(
-    out: Path | None,
-    config: Path | None,
-    data_dir: Path | None,
-    quiet: bool,
-    as_json: bool,
-    tensorboard: bool,
+    output: Output,
     **given: Any,
 ) -> None:
     """Train one method and write a run directory."""
-    values = gather(given, config)
+    values = gather(given, output.config)
     [chosen] = configurations(values, [str(values.pop("method", "feddc"))])
 
     from ..specs import Spec
@@ -46,9 +41,9 @@ def run(
     from ..study.study import Study
     from .perform import perform
 
-    out = out or _default_out(Spec.parse(chosen.method).label)
+    out = output.out or _default_out(Spec.parse(chosen.method).label)
     study = Study("run", (Cell("", "", "", chosen),), out, typed())
-    perform(study, data_dir, Show(quiet, as_json, tensorboard), fresh=True)
+    perform(study, output.data_dir, output.show, fresh=True)
 
 
 @click.command()
@@ -65,19 +60,14 @@ def compare(
     methods: str | None,
     seeds: str | None,
     jobs: int,
-    out: Path | None,
-    config: Path | None,
-    data_dir: Path | None,
-    quiet: bool,
-    as_json: bool,
-    tensorboard: bool,
+    output: Output,
     **given: Any,
 ) -> None:
     """Train several methods on the same federation, from the same model, with the same cohorts.
 
     Without options: eight methods on scikit-learn's digits, 20 clients, Dirichlet 0.1, 30 % participation.
     """
-    values = gather({**given, "methods": methods}, config, also=("methods",))
+    values = gather({**given, "methods": methods}, output.config, also=("methods",))
     values.pop("method", None)
     configs = configurations(values, _names(values.pop("methods", list(USUAL))))
 
@@ -91,8 +81,8 @@ def compare(
         for seed in repeated
         for label, each in zip(labels(configs), configs, strict=True)
     )
-    study = Study("compare", cells, out or _default_out("compare"), typed(), stem="compare")
-    perform(study, data_dir, Show(quiet, as_json, tensorboard), fresh=True, jobs=jobs)
+    study = Study("compare", cells, output.out or _default_out("compare"), typed(), stem="compare")
+    perform(study, output.data_dir, output.show, fresh=True, jobs=jobs)
 
 
 def _names(methods: Any) -> list[str]:

@@ -14,6 +14,7 @@ from ..errors import ConfigError, check
 from .data import data_dir_option
 from .options import (
     Command,
+    Output,
     Show,
     configurations,
     experiment_options,
@@ -116,12 +117,7 @@ def reproduce(
 def sweep(
     over: tuple[str, ...],
     jobs: int,
-    out: Path | None,
-    config: Path | None,
-    data_dir: Path | None,
-    quiet: bool,
-    as_json: bool,
-    tensorboard: bool,
+    output: Output,
     **given: Any,
 ) -> None:
     """Run every combination of some options: feddc sweep --over alpha=0.01,0.1,1 --over seed=0,1,2
@@ -132,7 +128,7 @@ def sweep(
 
     axes = [_axis(text) for text in over]
     check(len({key for key, _ in axes}) == len(axes), "--over names an option twice")
-    values = gather(given, config)
+    values = gather(given, output.config)
     cells = []
     for combination in itertools.product(*(choices for _, choices in axes)):
         setting = dict(zip((key for key, _ in axes), combination, strict=True))
@@ -144,8 +140,8 @@ def sweep(
     from ..study.study import Study
     from .perform import perform
 
-    study = Study("study", tuple(cells), out or Path("runs/sweep"), typed(), "sweep")
-    perform(study, data_dir, Show(quiet, as_json, tensorboard), jobs=jobs)
+    study = Study("study", tuple(cells), output.out or Path("runs/sweep"), typed(), "sweep")
+    perform(study, output.data_dir, output.show, jobs=jobs)
 
 
 def _with(cell: Cell, **changes: Any) -> Cell:

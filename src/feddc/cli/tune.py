@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import WorkerError, check
-from .options import configurations, experiment_options, gather, jobs_option, output_options, typed
+from .options import Output, configurations, experiment_options, gather, jobs_option, output_options, typed
 
 if TYPE_CHECKING:
     from ..study.tune import Range, Search
@@ -34,12 +34,7 @@ def tune(
     trials: int,
     seeds: int,
     jobs: int,
-    out: Path | None,
-    config: Path | None,
-    data_dir: Path | None,
-    quiet: bool,
-    as_json: bool,
-    tensorboard: bool,
+    output: Output,
     **given: Any,
 ) -> None:
     """Search for the best options on validation data: feddc tune --over alpha=1e-3..1 --over lr=0.01..0.3
@@ -51,9 +46,9 @@ def tune(
     from ..study.sources import Named
     from ..study.tune import Range, Search
 
-    check(not as_json and not tensorboard, "--json and --tensorboard do not go with tune")
+    check(not output.show.as_json and not output.show.tensorboard, "--json and --tensorboard do not go with tune")
     ranges = [Range.parse(text) for text in over]
-    values = gather(given, config)
+    values = gather(given, output.config)
     validation = float(values.get("validation") or 0.1)
     method = str(values.pop("method", "feddc"))
     first = int(values.pop("seed", None) or 0)
@@ -63,18 +58,18 @@ def tune(
         [resolved] = configurations(merged | {"evaluate": "server"}, [method])
         return resolved
 
-    folder = out or Path("runs/tune")
+    folder = output.out or Path("runs/tune")
     search = Search(
         ranges, configure, folder, seeds=range(first, first + seeds), process=int(os.environ.get(PROCESS, "0"))
     )
-    say = (lambda _: None) if quiet else click.echo
+    say = (lambda _: None) if output.show.quiet else click.echo
     say(
         f"{trials} settings of {', '.join(each.key for each in ranges)}, "
         f"{seeds} seed{'s' * (seeds > 1)} each, in {folder}"
     )
     helpers = [_helper(typed("jobs", "quiet"), folder, i) for i in range(1, jobs)]
     try:
-        found = search.run(Named(data_dir), trials, lambda done, line: say(f"{done:>4} of {trials}  {line}"))
+        found = search.run(Named(output.data_dir), trials, lambda done, line: say(f"{done:>4} of {trials}  {line}"))
         for each in helpers:
             if each.wait() != 0:
                 raise WorkerError(f"a process of --jobs ended with exit code {each.returncode}; repeat the command")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..paper.history import MOVED
 from ..paper.published import MISPRINTS
+from ..specs import Spec
 from ..storage.atomic import write_whole
 from .columns import of_paper
 from .dots import save_dots
@@ -82,7 +83,7 @@ def _commit(run: Run) -> str:
 def misprints(settings: Sequence[Setting]) -> list[str]:
     """Where the paper contradicts itself on what these settings are compared with."""
     names = dict.fromkeys(
-        setting.config.data.partition(":")[0] for setting in settings if any(map(_printed, setting.lines))
+        Spec.parse(setting.config.data).name for setting in settings if any(map(_printed, setting.lines))
     )
     return [note for name in names for note in MISPRINTS.get(name, [])]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from ..specs import Spec
 from ..study.config import Config
 from . import columns
 from .columns import Column, Entry, of_paper
@@ -197,7 +198,7 @@ def _groups(settings: Sequence[Setting]) -> list[tuple[str, list[Setting]]]:
         configs = [setting.config for setting in members]
         varying = [name for name in SETTING if len({getattr(config, name) for config in configs}) > 1]
         shared = [name for name in SETTING if name not in varying]
-        data = [configs[0].data.partition(":")[0]] if "data" in varying else []
+        data = [Spec.parse(configs[0].data).name] if "data" in varying else []
         title = ", ".join([*data, *(words for name in shared if (words := in_words(configs[0], name)))])
         named = [_named(setting, varying) for setting in members]
         found.append((title, named))
@@ -205,7 +206,7 @@ def _groups(settings: Sequence[Setting]) -> list[tuple[str, list[Setting]]]:
 
 
 def _group(config: Config) -> tuple[object, ...]:
-    return config.data.partition(":")[0], config.clients, config.participation, config.cohort_size
+    return Spec.parse(config.data).name, config.clients, config.participation, config.cohort_size
 
 
 def _named(setting: Setting, varying: Sequence[str]) -> Setting:
