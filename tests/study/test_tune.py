@@ -66,6 +66,7 @@ def test_a_search_is_continued_and_not_repeated(tmp_path: Path) -> None:
     search.run(Named(), 3, lambda done, _: told.append(done))
     assert told == [3]
     assert search.table()[:2] == first
+    assert len({str(setting) for setting, _ in search.table()}) == 3  # and not the first one again
     search.run(Named(), 3, lambda done, _: told.append(done))
     assert told == [3]
     with pytest.raises(feddc.ConfigError, match="holds a search over other ranges"):
