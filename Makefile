@@ -15,7 +15,7 @@ demo: $(VENV)/installed
 	$(BIN)/feddc compare --jobs 2
 
 test: $(VENV)/dev lint
-	scripts/install-chromium
+	scripts/install-test-tools
 	$(BIN)/pytest -n 2 --dist loadfile
 
 bench: $(VENV)/dev

@@ -32,7 +32,7 @@ DESKTOP, PHONE = (1280, 860), (390, 844)
 def missing() -> str | None:
     """Why there is no browser to test with, or None."""
     absent = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
-    return f"no {' and no '.join(absent)}: run scripts/install-chromium as root" if absent else None
+    return f"no {' and no '.join(absent)}: run scripts/install-test-tools as root" if absent else None
 
 
 class Browser:
