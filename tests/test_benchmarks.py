@@ -14,6 +14,20 @@ from benchmarks.targets import main as targets
 from benchmarks.workloads import WORKLOADS
 
 
+def test_a_smoke_run_of_two_workloads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "results.json"
+    main(["synthetic", "many", "--smoke", "--repeats", "1", "--json", str(file)])
+    results = json.loads(file.read_text())
+    contestants = [row["contestant"].partition(",")[0] for row in results["rows"]]
+    assert contestants[0] == "plain loop"
+    assert contestants[-1] == "floor"
+    assert {"in-process", "vectorised"} < set(contestants)
+    assert all(row["step"]["median"] > 0 for row in results["rows"])
+    assert [each["clients"] for each in results["many"]] == [60]
+    assert "plain" in capsys.readouterr().out
+
+
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:this processor has no bfloat16")
 def test_a_smoke_run_of_the_benchmark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "results.json"

@@ -51,7 +51,7 @@ def test_a_client_whose_answer_was_lost_does_not_run_ahead(tmp_path: Path) -> No
 
 
 def test_the_new_state_waits_for_the_servers_word(tmp_path: Path) -> None:
-    run = coordinator(feddc.FedDC(), tmp_path, **EVERYONE)
+    run = coordinator(feddc.FedDC(), tmp_path, keep=0, **EVERYONE)
     rounds = run.run()
     next(rounds)
     assert [path.name for path in states(tmp_path, 0)] == ["000001.safetensors"]
