@@ -95,6 +95,8 @@ def test_no_seconds_on_the_first_screen(tmp_path: Path) -> None:
     """It said "takes 3.3× its time" from the noise of a clock."""
     found = of(write_comparison(tmp_path / "c", rounds=40))
     assert found.cost == "A round of FedDC moves 2.0× the bytes of FedAvg."
+    level = of(write_comparison(tmp_path / "d", ("fedavg", "feddyn"), rounds=40))
+    assert level.cost == "A round of FedDyn moves as many bytes as one of FedAvg."
     assert [card.question for card in found.cards] == ["Best accuracy", "Rounds to 90 %", "Moved to 90 %"]
     assert " s " not in everything(found)
 

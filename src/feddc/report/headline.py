@@ -140,7 +140,10 @@ def _round_cost(setting: Setting, first: Line) -> str:
     base = setting.baseline(first)
     if base is None or base is first or not (first.runs[0].records and base.runs[0].records):
         return ""
-    return f"A round of {first.label} moves {_per_client(first) / _per_client(base):.1f}× the bytes of {base.label}."
+    times = f"{_per_client(first) / _per_client(base):.1f}"
+    if times == "1.0":
+        return f"A round of {first.label} moves as many bytes as one of {base.label}."
+    return f"A round of {first.label} moves {times}× the bytes of {base.label}."
 
 
 def _per_client(line: Line) -> float:
