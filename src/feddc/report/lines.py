@@ -168,7 +168,7 @@ def _key(config: Config) -> tuple[object, ...]:
 
 
 def _lines(runs: Sequence[Run]) -> tuple[Line, ...]:
-    """A line for each method; other settings that vary are written into its label, but for what is switched off.
+    """A line for each method; other settings that vary are written into its label, except what is switched off.
 
     A seed counts once in a line.
     """
