@@ -97,8 +97,5 @@ def _take_back(folder: Path, rounds: int, changes: dict[str, str], quiet: bool) 
     config = roll_back(folder, rounds, **values)
     if not quiet:
         now = ", ".join(f"{key} is {getattr(config, key) or 'none'}" for key in values)
-        note = (
-            now
-            or "nothing else changes, so the same rounds are repeated: give --robust or --attack none to change them"
-        )
+        note = now or "the same rounds are repeated, unless --robust or --attack none changes them"
         click.echo(f"rolled back {rounds} rounds of {folder}; {note}")

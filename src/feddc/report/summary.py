@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 STEM = "summary"
 MARKERS = {"mnist": "o", "fashion-mnist": "s", "cifar10": "^", "cifar100": "v", "emnist-l": "D", "synthetic": "P"}
 RULE = f"""The rule. The paper prints one number per cell, from one seed; ours is the mean ± standard deviation over
-seeds. The deviation of a cell is that of its seeds, if there are three. A few seeds can happen to be nearly equal, so the
-median deviation of the cells with the same data set and target is used if it is larger (it needs three cells with at
-least two seeds). For rounds it is at least half a round. The distance between our mean and the published number is
-compared with {WIDTHS:g} × deviation × √(1 + 1/seeds), because both vary by chance. Rounds are compared by their ratio,
-accuracies by their difference.
+seeds. The deviation of a cell is that of its seeds, if there are three. A few seeds can happen to be nearly
+equal, so the median deviation of the cells with the same data set and target is used if it is larger (it
+needs three cells with at least two seeds). For rounds it is at least half a round. The distance between our
+mean and the published number is compared with {WIDTHS:g} × deviation × √(1 + 1/seeds), because both vary by chance.
+Rounds are compared by their ratio, accuracies by their difference.
 
 - **agrees**: within that, and within {100 * (CLOSE_ROUNDS - 1):.0f} % or one round (rounds), or {CLOSE_POINTS:g} points
   (accuracy); or reached by neither
