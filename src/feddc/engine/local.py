@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from ..data import Federation
 from ..data.inputs import Inputs, ready, take, tensors
-from ..data.lazy import Batches as LazyBatches
+from ..data.lazy import LazyBatches
 from ..data.stored import Mapped
 from ..errors import DataError, check
 from ..models import Buffers, FlatModel
