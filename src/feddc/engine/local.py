@@ -60,6 +60,11 @@ class Job:
         return None
 
     @cached_property
+    def smallest_batch(self) -> int:
+        """The fewest samples that a step may have."""
+        return smallest_batch(self.module)
+
+    @cached_property
     def memory_format(self) -> torch.memory_format:
         """The memory layout of images: convolutions are faster with the channels last, where the model takes that."""
         x, y = self.federation.first(2)
@@ -163,25 +168,29 @@ def one_row(correction: Correction) -> Correction:
 
 def client_batches(job: Job, round: int, client: int, dtype: torch.dtype) -> Iterator[tuple[Inputs, Tensor]]:
     """The samples and targets of each step of a client in a round."""
-    augment, federation = augmentation(job, round, client), job.federation
-    lazy = federation.lazy is not None
-    for sample, y in _read(job, round, client) if lazy else _taken(job, round, client, dtype):
-        if augment is not None:
-            sample = augment(sample)
-        yield ready(sample, dtype, job.memory_format), y
+    federation, augment = job.federation, augmentation(job, round, client)
+    if federation.lazy is not None:
+        samples = _read(job, round, client)
+    else:
+        rows = federation.clients[client]
+        x, y = take(federation.x, rows), federation.y.index_select(0, rows.to(federation.y.device))
+        small = sum(part.numel() for part in tensors(x)) <= LARGE
+        x = ready(federation.inputs(x), dtype) if small else x
+        samples = _taken(x, y, plan(job, round, client))
+        if small and augment is None and job.memory_format is torch.contiguous_format:
+            return samples  # nothing is left to be done to a batch
+        if not small:
+            samples = ((federation.inputs(sample), target) for sample, target in samples)
+    if augment is not None:
+        samples = ((augment(sample), target) for sample, target in samples)
+    return ((ready(sample, dtype, job.memory_format), target) for sample, target in samples)
 
 
-def _taken(job: Job, round: int, client: int, dtype: torch.dtype) -> Iterator[tuple[Inputs, Tensor]]:
-    """The batches of samples in memory: a client's are brought together once, as floats if that is not too much."""
-    federation, rows = job.federation, job.federation.clients[client]
-    x, y = take(federation.x, rows), federation.y.index_select(0, rows.to(federation.y.device))
-    if sum(part.numel() for part in tensors(x)) > LARGE:
-        return (
-            (federation.inputs(take(x, batch)), y.index_select(0, batch.to(y.device)))
-            for batch in plan(job, round, client)
-        )
-    x = ready(federation.inputs(x), dtype)
-    return ((take(x, batch), y.index_select(0, batch.to(y.device))) for batch in plan(job, round, client))
+def _taken(x: Inputs, y: Tensor, batches: Batches) -> Iterator[tuple[Inputs, Tensor]]:
+    """The batches of samples in memory, which a client's are brought together in once."""
+    if isinstance(x, Tensor) and x.device == y.device:
+        return ((x.index_select(0, batch), y.index_select(0, batch)) for batch in batches.on(y.device))
+    return ((take(x, batch), y.index_select(0, batch)) for batch in batches.on(y.device))
 
 
 def _read(job: Job, round: int, client: int) -> Iterator[tuple[Inputs, Tensor]]:
@@ -207,7 +216,7 @@ def plan(job: Job, round: int, client: int) -> Batches:
     rng = generator(job.seed, "batches", round, client)
     fixed = job.fixed_steps
     steps = int(fixed[round - 1, client]) if isinstance(fixed, np.ndarray) else fixed
-    return batches(samples, job.training, rng, steps, smallest_batch(job.module))
+    return batches(samples, job.training, rng, steps, job.smallest_batch)
 
 
 @dataclass(frozen=True)
@@ -218,7 +227,11 @@ class Batches:
     bounds: NDArray[np.int64]
 
     def __iter__(self) -> Iterator[Tensor]:
-        order, bounds = torch.from_numpy(self.order), self.bounds.tolist()
+        return self.on(torch.device("cpu"))
+
+    def on(self, device: torch.device) -> Iterator[Tensor]:
+        """The indices of each step, on this device."""
+        order, bounds = torch.from_numpy(self.order).to(device), self.bounds.tolist()
         return (order[start:stop] for start, stop in pairwise(bounds))
 
     def __len__(self) -> int:
