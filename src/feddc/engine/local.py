@@ -297,6 +297,7 @@ def local_sgd(
     one, row, here = params.new_ones(1), params.unsqueeze(0), params
     kept, velocity = (torch.zeros_like(params) if each else None for each in (training.sam, training.momentum))
     optimizer = local_optimizer(training, params)
+    pull, clip, shrink = prox / scale, training.clip_norm, 1 - lr * decay
     for x, y in samples:
         if kept is not None:
             here = kept.copy_(params)
@@ -309,20 +310,20 @@ def local_sgd(
             if dual is not None and consensus is not None:
                 dual.add_(grads, alpha=climb).sub_(consensus)
         if linear is None:
-            torch.mul(here, prox / scale, out=grads)
+            torch.mul(here, pull, out=grads)
         else:
-            torch.add(linear, here, alpha=prox / scale, out=grads)
+            torch.add(linear, here, alpha=pull, out=grads)
         add_gradient(x, y)
         if kept is not None:
             params.copy_(kept)
         share = scale
-        if training.clip_norm is not None:
+        if clip is not None:
             # The same arithmetic as torch.nn.utils.clip_grad_norm_, folded into the step.
-            share *= min(1.0, training.clip_norm / (scale * float(torch.linalg.vector_norm(grads)) + 1e-6))
+            share *= min(1.0, clip / (scale * float(torch.linalg.vector_norm(grads)) + 1e-6))
         if optimizer is not None:
             optimizer.step(params, grads.mul_(share), params if ahead is None else params - ahead, decay, lr)
         elif velocity is None:
-            row.addr_(one, grads, beta=1 - lr * decay, alpha=-lr * share)  # in one pass over memory
+            row.addr_(one, grads, beta=shrink, alpha=-lr * share)  # in one pass over memory
             if ahead is not None:
                 params.add_(ahead, alpha=lr * decay)
         else:
