@@ -44,13 +44,13 @@ class LocalTraining:
     """How clients train; the defaults are the paper's for image data.
 
     ``batch_size=None`` is the full batch, ``clip_norm=None`` no clipping. Round t (from 1) uses the learning rate lr
-    · lr_decay^(t−1), which rises to that over the first ``warmup`` rounds and, with ``cosine=T``, falls along half a
-    cosine until round T. A list or a function of the round in place of ``lr`` (or as ``rates``) says the rate of
-    every round itself, without decay; the last of a list is kept. ``steps=100`` makes so many updates in a round,
-    whatever the client's size, instead of ``epochs`` passes. ``optimizer`` is begun anew in every round; with "adam"
+    · lr_decay^(t−1). It rises to that over the first ``warmup`` rounds and, with ``cosine=T``, falls along half a
+    cosine until round T. A list, or a function of the round, in place of ``lr`` (or as ``rates``) gives the rate of
+    every round, without decay; the last value of a list is kept. ``steps=100`` makes 100 updates in a round, whatever
+    the client's size, instead of ``epochs`` passes. ``optimizer`` is restarted in every round; with "adam"
     ``weight_decay`` is part of the gradient, with "adamw" it is not. ``sam=0.05`` makes steps sharpness-aware, at
     twice the cost: the gradient is taken at that distance uphill. ``precision="bf16"`` computes products and
-    convolutions in bfloat16, all else in float32.
+    convolutions in bfloat16, everything else in float32.
     """
 
     epochs: int = option(5, "local passes over a client's data")
@@ -60,14 +60,16 @@ class LocalTraining:
     weight_decay: float = option(1e-3, "local weight decay")
     clip_norm: float | None = option(10.0, "largest gradient norm, or none for no clipping")
     steps: int | None = option(None, "local updates in a round, instead of --epochs")
-    optimizer: Optimizer = option("sgd", "of the local steps: sgd, adam or adamw")
-    nesterov: bool = option(False, "look ahead with --momentum, as Nesterov does")
+    optimizer: Optimizer = option("sgd", "optimiser of the local steps: sgd, adam or adamw")
+    nesterov: bool = option(False, "use Nesterov's form of --momentum")
     warmup: int = option(0, "rounds over which the learning rate rises to --lr")
     cosine: int | None = option(None, "round until which the learning rate falls along half a cosine")
     rates: Rates | None = option(None, "learning rate of each round instead of --lr: 0.1,0.05,0.01, or module:function")
-    momentum: float = option(0.0, "momentum of the local steps, begun anew in every round")
-    sam: float = option(0.0, "radius of sharpness-aware local steps (FedSAM and its kin), or 0 for plain ones")
-    precision: Precision = option("float32", "of products in a local step: float32, or bf16 where the processor has it")
+    momentum: float = option(0.0, "momentum of the local steps, restarted in every round")
+    sam: float = option(0.0, "radius of sharpness-aware local steps (as in FedSAM), or 0 for plain steps")
+    precision: Precision = option(
+        "float32", "precision of a local step's products: float32, or bf16 on hardware that has it"
+    )
 
     def __post_init__(self) -> None:
         check_count("epochs", self.epochs, high=10**6)  # the order of all passes is planned in memory
@@ -141,23 +143,23 @@ class Sampling:
 class Trust:
     """What protects the federation from its members, and them from it."""
 
-    robust: str | None = option(None, "updates that are not trusted: norm:1, trimmed-mean:0.2, median, centered-clip:1")
+    robust: str | None = option(None, "robust aggregation: norm:1, trimmed-mean:0.2, median, centered-clip:1")
     attack: str | None = option(
-        None, "poisoned clients, to try it: sign-flip:3:from=5:until=8, scale, constant, little, labels"
+        None, "simulated poisoned clients: sign-flip:3:from=5:until=8, scale, constant, little, labels"
     )
-    privacy: str | None = option(None, "clip and noise: central:clip=1:noise=1.1, distributed, local")
-    epsilon: float | None = option(None, "privacy budget: noise is planned for it, and no run exceeds it")
+    privacy: str | None = option(None, "differential privacy: central:clip=1:noise=1.1, distributed, local")
+    epsilon: float | None = option(None, "privacy budget: the noise is chosen for it, and no run exceeds it")
     delta: float | None = option(None, "probability with which epsilon may not hold  [default: 1e-5]")
-    secure: str | None = option(None, "updates rounded as secure aggregation needs it: simulated:bits=24:range=8")
+    secure: str | None = option(None, "round updates as secure aggregation does: simulated:bits=24:range=8")
 
 
 @dataclass(frozen=True)
 class Compute:
-    """Who computes, and where; the result is the same."""
+    """Which executor trains the clients, and on which device; the result is the same."""
 
-    executor: str = option("auto", "who trains the clients: in-process, workers, vectorised, ray, or auto", "run")
+    executor: str = option("auto", "how clients are trained: in-process, workers, vectorised, ray, or auto", "run")
     workers: int | None = option(None, "worker processes  [default: one for each core]", "run")
-    device: str = option("auto", "where the vectorised executor computes", "run")
+    device: str = option("auto", "device of the vectorised and in-process executors: auto, cpu, cuda or mps", "run")
     ray_address: str | None = option(None, "the Ray cluster of --executor ray  [default: one on this machine]", "run")
 
 
@@ -167,11 +169,15 @@ class Options(Sampling, Compute, Trust):
 
     seed: int = option(0, "seed of split, initial model, cohorts and batches", "seed")
     evaluate_every: int = option(1, "rounds between evaluations", "records")
-    evaluate: Evaluate = option("both", "where: on the server's test set, on what clients hold out, or both", "records")
+    evaluate: Evaluate = option(
+        "both", "where to evaluate: the server's test set, what clients hold out, or both", "records"
+    )
     personal: bool = option(False, "also score each client's own model after its local training", "records")
     diagnostics: bool = option(True, "measure the clients' drift in every round", "run")
-    on_bad_update: OnBadUpdate = option("stop", "an update that is NaN, Inf or absurd: stop the run, or reject it")
-    compress: Compress = option("none", "how vectors travel, both ways: bf16 or int8, rounded at random, or none")
+    on_bad_update: OnBadUpdate = option(
+        "stop", "on an update that is NaN, Inf or too large: stop the run, or reject it"
+    )
+    compress: Compress = option("none", "how vectors are sent, both ways: bf16 or int8, rounded at random, or none")
 
     def __post_init__(self) -> None:
         super().__post_init__()

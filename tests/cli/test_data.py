@@ -47,7 +47,7 @@ def test_fetch_and_verify(tmp_path: Path, capsys: pytest.CaptureFixture[str], mo
     assert out.strip() == f"mnist is in {tmp_path / 'MNIST/raw'}, with the right checksums"
     assert "train-images-idx3-ubyte.gz" in err
     assert run("verify", "mnist", "--data-dir", tmp_path) == 0
-    assert "is right" in capsys.readouterr().out
+    assert "is valid" in capsys.readouterr().out
     (tmp_path / "MNIST/raw/t10k-labels-idx1-ubyte").write_bytes(b"")
     assert run("verify", "mnist", "--data-dir", tmp_path) == 2
     assert "t10k-labels-idx1-ubyte is broken" in capsys.readouterr().err

@@ -59,7 +59,7 @@ def test_attacked_rounds_are_taken_back(tmp_path: Path, capsys: pytest.CaptureFi
     assert feddc("resume", str(out), "--rollback", "9") != 0
     assert "has run 4 rounds, so 9 cannot be taken back" in capsys.readouterr().err
     assert feddc("resume", str(out), "--rollback", "2", "--attack", "none") == 0
-    assert f"took back 2 rounds of {out}; attack is none" in capsys.readouterr().out
+    assert f"rolled back 2 rounds of {out}; attack is none" in capsys.readouterr().out
     again = [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
     assert [each["metrics"] for each in again] == [each["metrics"] for each in honest]
     assert len((out / "undone-1.jsonl").read_text().splitlines()) == 2

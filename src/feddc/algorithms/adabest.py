@@ -38,7 +38,7 @@ class Client(NamedTuple):
 
 @dataclass(frozen=True)
 class AdaBest:
-    """Local SGD corrected by an estimate of the client's bias, by mu, and a server that looks ahead, by beta."""
+    """Local SGD corrected by mu times an estimate of the client's bias; the server extrapolates by beta."""
 
     mu: float = 0.02
     beta: float = 0.85

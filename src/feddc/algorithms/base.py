@@ -28,7 +28,7 @@ from .server import OptState
 
 
 class Algorithm(Protocol):
-    """What the engine asks of a method; see the module's docstring."""
+    """The interface of a method: seven pure functions on NamedTuples of tensors. CONTRIBUTING.md has an example."""
 
     @property
     def fixed_steps(self) -> bool:

@@ -32,7 +32,7 @@ class Server(NamedTuple):
 
 @dataclass(frozen=True)
 class FedCM:
-    """Local SGD on a mixture of its own gradient, by share alpha, and the server's last direction."""
+    """Local SGD on a mixture of its own gradient, with weight alpha, and the server's last direction."""
 
     alpha: float = 0.1
     sam: float = 0.0

@@ -28,7 +28,7 @@ from .server import SGD, ServerOptimizer
 
 @dataclass(frozen=True)
 class FedDecorr:
-    """Local SGD that keeps features, with weight beta, from varying together."""
+    """Local SGD with a penalty of weight beta on correlated features."""
 
     beta: float = 0.1
     weighted: bool = True

@@ -29,7 +29,7 @@ class Client(NamedTuple):
 
 @dataclass(frozen=True)
 class FedInit:
-    """Local SGD that begins beyond the global model by beta times the client's own last deviation from it."""
+    """Local SGD that starts from the global model minus beta times the client's own last deviation from it."""
 
     beta: float = 0.1
     form: Literal["code", "paper"] = "code"

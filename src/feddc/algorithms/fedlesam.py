@@ -46,7 +46,7 @@ STATES: dict[str, Any] = {"fedavg": Client, "scaffold": VariateClient, "feddyn":
 
 @dataclass(frozen=True)
 class FedLESAM:
-    """Local steps that look ahead by rho along the global model's way; all else as in FedAvg, SCAFFOLD or FedDyn."""
+    """Gradients at distance rho along the global model's last change; otherwise FedAvg, SCAFFOLD or FedDyn."""
 
     rho: float = 0.1
     base: Literal["fedavg", "scaffold", "feddyn"] = "fedavg"

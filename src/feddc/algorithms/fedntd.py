@@ -27,7 +27,7 @@ from .server import SGD, ServerOptimizer
 
 @dataclass(frozen=True)
 class FedNTD:
-    """Local SGD that keeps the global model's opinion, by beta, on the classes that are not the answer."""
+    """Local SGD that distils, with weight beta, the global model's predictions for all classes but the true one."""
 
     beta: float = 1.0
     tau: float = 1.0

@@ -33,7 +33,7 @@ class Client(NamedTuple):
 
 @dataclass(frozen=True)
 class MOON:
-    """Local SGD with a contrast, of weight mu, between the global model's features and those of its own last model."""
+    """Local SGD with a contrastive loss, of weight mu: features near the global model's, not its own last model's."""
 
     mu: float = 1.0
     tau: float = 0.5

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 data_dir_option = click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="The data folder; by default the environment variable FEDDC_DATA, or feddc's folder in the user's cache.",
+    help="the data folder  [default: the environment variable FEDDC_DATA, or feddc's folder in the user's cache]",
 )
 
 
@@ -29,7 +29,7 @@ def data() -> None:
 @data.command("list")
 @data_dir_option
 def list_(data_dir: Path | None) -> None:
-    """Downloadable data sets, and whether they are here."""
+    """List the downloadable data sets, and where they are on this machine."""
     from ..data.fetch.catalogue import CATALOGUE
     from ..data.fetch.folder import data_folder
     from ..data.fetch.present import locate
@@ -47,7 +47,7 @@ def list_(data_dir: Path | None) -> None:
 @click.argument("name")
 @data_dir_option
 def fetch(name: str, data_dir: Path | None) -> None:
-    """Get the data set NAME into the data folder, checked; a cut download is continued."""
+    """Download the data set NAME into the data folder and verify it; an interrupted download is continued."""
     from ..data.fetch.catalogue import entry
     from ..data.fetch.fetching import fetch as fetch_files
     from ..data.fetch.folder import data_folder
@@ -72,7 +72,7 @@ def verify(name: str, data_dir: Path | None) -> None:
     unchecked = verify_files(found)
     found.layout.read(found.paths)  # the form of every file, which is all there is to check where no checksum is known
     note = f", but there is no checksum for {', '.join(map(str, unchecked))}" if unchecked else ""
-    click.echo(f"{name} in {found.folder} is right{note}")
+    click.echo(f"{name} in {found.folder} is valid{note}")
 
 
 @data.command("pack-cifar100")
@@ -81,9 +81,9 @@ def verify(name: str, data_dir: Path | None) -> None:
 def pack_cifar100(folder: Path, data_dir: Path | None) -> None:
     """Pack CIFAR-100 from PNG files (FOLDER/train/CLASS, FOLDER/test/CLASS) into its official layout.
 
-    For where the official file cannot be had: https://github.com/cyizhuo/CIFAR-100-dataset has the pictures. Their
-    official order is lost, so `feddc data verify` refuses the result, and a seed gives other clients than the official
-    file would.
+    For when the official file cannot be downloaded: https://github.com/cyizhuo/CIFAR-100-dataset has the pictures.
+    Their official order is lost, so `feddc data verify` refuses the result, and a seed gives other clients than with
+    the official file.
     """
     from ..data.fetch.folder import data_folder
     from ..data.formats.packing import pack_cifar100 as pack

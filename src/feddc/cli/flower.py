@@ -10,13 +10,13 @@ import click
 
 @click.group()
 def flower() -> None:
-    """A real federation on Flower: clients on machines of their own (feddc[flower], docs/federation.md)."""
+    """A real federation on Flower, with clients on separate machines (feddc[flower], docs/federation.md)."""
 
 
 @flower.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 def new(folder: Path) -> None:
-    """Write a Flower app into DIR that runs as it is, with a place for your own data."""
+    """Write a working Flower app into DIR, with a place for your own data."""
     from ..flower.new import write_app
 
     name = write_app(folder)
@@ -24,7 +24,7 @@ def new(folder: Path) -> None:
         f"wrote {folder}/: your data and model go into {folder / name / 'task.py'}, settings into pyproject.toml"
     )
     click.echo(f"try it on this machine: feddc flower up {folder} --sites 3")
-    click.echo("on machines of their own: docs/federation.md")
+    click.echo("on separate machines: docs/federation.md")
 
 
 @flower.command()
@@ -35,20 +35,20 @@ def new(folder: Path) -> None:
     default="federation",
     show_default=True,
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where logs, the database and results go.",
+    help="Folder for logs, the database and results.",
 )
 @click.option("--run-config", default="", metavar="TEXT", help="Settings of the run, such as 'rounds=5 lr=0.05'.")
 @click.option(
     "--node-config",
     multiple=True,
     metavar="TEXT",
-    help="Settings of a site, such as 'data=\"a.csv\"': once for every site.",
+    help="Settings of a site, such as 'data=\"a.csv\"'; give it once for every site.",
 )
 def up(app: Path | None, sites: int, folder: Path, run_config: str, node_config: tuple[str, ...]) -> None:
-    """Start a whole federation on this machine: a SuperLink and its sites, each a process of its own.
+    """Start a whole federation on this machine: a SuperLink and its sites, each in its own process.
 
-    With the app in DIR it is run, and everything ends when it has: exit code 0 if the run was completed. Without, the
-    federation stays until Ctrl-C, and `flwr run` submits apps to it.
+    With DIR, the app in it is run, then everything is stopped; the exit code is 0 if the run was completed. Without
+    DIR, the federation runs until Ctrl-C, and `flwr run` submits apps to it.
     """
     import signal
     import sys
@@ -75,7 +75,7 @@ def up(app: Path | None, sites: int, folder: Path, run_config: str, node_config:
 @click.argument("address", metavar="HOST:PORT")
 @click.option("--root-certificates", type=click.Path(path_type=Path, dir_okay=False), help="The CA's certificate.")
 def health(address: str, root_certificates: Path | None) -> None:
-    """Ask a SuperLink whether it is well; exit code 0 if it is."""
+    """Check that a SuperLink is healthy; exit code 0 if it is."""
     from ..flower.health import check_superlink
 
     check_superlink(address, root_certificates)
@@ -95,16 +95,16 @@ def hash_(folder: Path) -> None:
 @click.option("--app-hash", metavar="HASH", help="Run the app with this hash and no other (see `feddc flower hash`).")
 @click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[OPTION OF flower-supernode]...")
 def node(options: tuple[str, ...], app_hash: str | None) -> None:
-    """Start a client: Flower's SuperNode, with faster rounds and, with --app-hash, one app only.
+    """Start a client: Flower's SuperNode with faster rounds, and with --app-hash for one app only.
 
     All other options are those of `flower-supernode`, for example:
 
     \b
       feddc flower node --superlink 127.0.0.1:8000 --node-config 'partition-id=0' --insecure
 
-    A process beside it has imported Flower already: a SuperNode alone imports it again for every message. A SuperNode
-    with a key is started again until the SuperLink lets it in (at most --max-retries times, if that is given). It ends
-    as the SuperNode does, with the same exit code.
+    A SuperNode alone imports Flower again for every message; this command keeps a process that has already imported
+    it. A SuperNode with a key is restarted until the SuperLink accepts it (at most --max-retries times, if given). The
+    exit code is that of the SuperNode.
     """
     from ..flower.client.node import run_supernode
     from ..flower.versions import check_flower

@@ -90,7 +90,7 @@ def output_options(command: Command) -> Command:
 
 def jobs_option(command: Command) -> Command:
     """Add --jobs."""
-    help = "runs at a time, each in a process of its own with its share of the cores"
+    help = "number of runs at a time, each in its own process with its share of the cores"
     return click.option("--jobs", type=click.IntRange(1), default=1, help=f"{help}  [default: 1]")(command)
 
 

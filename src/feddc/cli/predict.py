@@ -11,9 +11,9 @@ import click
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 def predict(run: Path, files: tuple[Path, ...]) -> None:
-    """Print what the model of the directory RUN says of each row of CSV FILES, or of each picture.
+    """Print the prediction of the model in the run directory RUN for each row of CSV FILES, or for each picture.
 
-    Rows and pictures are prepared as in training: the run directory keeps how.
+    Rows and pictures are prepared as in training; the run directory stores how.
     """
     from ..study.trained import load_model
 

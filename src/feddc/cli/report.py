@@ -21,12 +21,15 @@ FORMATS = ("pdf", "png", "svg")
     "--figures", metavar="A,B,…", help="also figures for a paper, as pdf, png or svg, with their numbers as CSV"
 )
 @click.option(
-    "--latex", metavar="DIR", type=click.Path(path_type=Path), help="tables as LaTeX and figures as PDF there"
+    "--latex", metavar="DIR", type=click.Path(path_type=Path), help="folder for tables as LaTeX and figures as PDF"
 )
 @click.option(
-    "--csv", metavar="DIR", type=click.Path(path_type=Path), help="every number of every table and figure there"
+    "--csv",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="folder for every number of every table and figure, as CSV",
 )
-@click.option("--target", type=float, help="the score that 'rounds to target' asks for  [default: the runs' own]")
+@click.option("--target", type=float, help="target of 'rounds to target'  [default: that of the runs]")
 def report(
     runs: tuple[Path, ...],
     output: Path,
@@ -72,7 +75,7 @@ def report(
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--port", type=click.IntRange(0, 65535), default=8642, help="0 picks a free one  [default: 8642]")
 def watch(folder: Path, port: int) -> None:
-    """Show the report of a running experiment in the browser, refreshed as it goes, on this machine only."""
+    """Show the report of a running experiment in the browser, refreshed while it runs, on this machine only."""
     from ..report.watch import HOST, serve
 
     with serve(folder, port) as server:

@@ -17,8 +17,10 @@ from .options import Show, jobs_option
 @click.option("--quiet", is_flag=True, help="print nothing but errors")
 @jobs_option
 @data_dir_option
-@click.option("--rollback", type=click.IntRange(1), metavar="ROUNDS", help="first take back the last rounds of a run")
-@click.option("--robust", metavar="TEXT", help="with --rollback: the rule from there on, or none")
+@click.option(
+    "--rollback", type=click.IntRange(1), metavar="ROUNDS", help="first roll back this many rounds of the run"
+)
+@click.option("--robust", metavar="TEXT", help="with --rollback: the robust rule from then on, or none")
 @click.option("--attack", metavar="TEXT", help="with --rollback: none, if the attackers are gone")
 def resume(
     folder: Path,
@@ -31,8 +33,8 @@ def resume(
 ) -> None:
     """Continue the run, comparison, sweep or reproduction in FOLDER, or all of them below it.
 
-    The result is the one that would have come out without the interruption, to the last bit. With --rollback, the last
-    rounds of the run in FOLDER are taken back first, from server and clients; their records are kept in undone-1.jsonl.
+    The result is bit-identical to that of an uninterrupted run. With --rollback, the last rounds of the run in FOLDER
+    are first rolled back, on the server and on the clients; their records are kept in undone-1.jsonl.
     """
     changes = {key: text for key, text in (("robust", robust), ("attack", attack)) if text is not None}
     if rollback is not None:
@@ -95,5 +97,5 @@ def _take_back(folder: Path, rounds: int, changes: dict[str, str], quiet: bool) 
     config = roll_back(folder, rounds, **values)
     if not quiet:
         now = ", ".join(f"{key} is {getattr(config, key) or 'none'}" for key in values)
-        note = now or "nothing is changed, so the same rounds come again: --robust and --attack none change them"
-        click.echo(f"took back {rounds} rounds of {folder}; {note}")
+        note = now or "the same rounds are repeated, unless --robust or --attack none changes them"
+        click.echo(f"rolled back {rounds} rounds of {folder}; {note}")

@@ -14,16 +14,18 @@ from .options import whole_numbers
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--at", default="0,1,5,20", metavar="A,B,…", help="after which rounds  [default: 0,1,5,20]")
-@click.option("--clients", type=click.IntRange(1), default=10, help="whose curvature is measured  [default: 10]")
+@click.option("--at", default="0,1,5,20", metavar="A,B,…", help="estimate after these rounds  [default: 0,1,5,20]")
+@click.option(
+    "--clients", type=click.IntRange(1), default=10, help="number of clients whose curvature is measured  [default: 10]"
+)
 @click.option("--save", type=click.Path(path_type=Path), help="also write the estimates to this file")
 @data_dir_option
 def theory(run: Path, at: str, clients: int, save: Path | None, data_dir: Path | None) -> None:
-    """Is the paper's p > 0, which its convergence statement needs, along this FedDC run?
+    """Estimate the paper's convergence condition, p > 0, along a run of FedDC.
 
-    RUN is a run directory of FedDC, whose rounds are computed again, or a file that --save has written. Printed are
-    lower bounds of the dissimilarity B and the smoothness β, the upper bounds of p that they imply, and what the next
-    round really gained. A negative bound says that the condition does not hold; a positive one says nothing.
+    RUN is a run directory of FedDC, whose rounds are computed again, or a file that --save has written. The output has
+    lower bounds of the dissimilarity B and the smoothness β, the upper bounds of p that they imply, and the p that the
+    next round really had. A negative bound shows that the condition does not hold; a positive one shows nothing.
     """
     from ..paper import theory as paper
 

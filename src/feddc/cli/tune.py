@@ -24,8 +24,8 @@ PROCESS = "FEDDC_TUNE_PROCESS"
 
 @click.command()
 @click.option("--over", multiple=True, required=True, metavar="KEY=LOW..HIGH", help="an option and its range, or A,B,…")
-@click.option("--trials", type=click.IntRange(1), default=30, help="settings to try  [default: 30]")
-@click.option("--seeds", type=click.IntRange(1), default=1, help="seeds to run each setting with  [default: 1]")
+@click.option("--trials", type=click.IntRange(1), default=30, help="number of settings to try  [default: 30]")
+@click.option("--seeds", type=click.IntRange(1), default=1, help="number of seeds for each setting  [default: 1]")
 @experiment_options(without="")
 @jobs_option
 @output_options
@@ -39,9 +39,9 @@ def tune(
 ) -> None:
     """Search for the best options on validation data: feddc tune --over alpha=1e-3..1 --over lr=0.01..0.3
 
-    A tenth of every client's samples is set aside to judge by (--validation), so that nothing is chosen on the test
-    set. Poor settings are stopped early. The command can be stopped and repeated with the same --out; it ends with the
-    command that runs the winner on the test set.
+    A tenth of every client's samples is set aside as validation data (--validation), so that nothing is chosen on the
+    test set. Poor settings are stopped early. The command can be stopped and repeated with the same --out. At the end
+    it prints the command that runs the winner on the test set.
     """
     from ..study.sources import Named
     from ..study.tune import Range, Search

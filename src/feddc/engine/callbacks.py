@@ -1,4 +1,4 @@
-"""Callbacks while a simulation runs: trackers, dashboards, one's own prints."""
+"""Callbacks of a simulation: trackers, dashboards, your own output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Callback:
     """Override what you need and pass an instance: ``feddc.train(…, callbacks=[Mine()])``.
 
-    What a callback raises ends the run: a tracker that silently stopped tracking would be worse.
+    An exception in a callback ends the run: a tracker that silently stopped tracking would be worse.
     """
 
     def on_start(self, simulation: Simulation) -> None:

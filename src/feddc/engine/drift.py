@@ -26,7 +26,7 @@ from ..types import Rows
 
 @dataclass(frozen=True)
 class Drift:
-    """How far the clients of a round were from the global model and from each other; see the module's docstring."""
+    """How far the clients of a round were from the global model and from each other: norms, one for each client."""
 
     update: tuple[float, ...]
     """‖Δ_i‖ of each participant, in the order of ``Record.participants``, as are the next two."""

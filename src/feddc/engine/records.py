@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rejected:
-    """A client whose update the server did not let in, and what was wrong with it."""
+    """A client whose update the server rejected, and why."""
 
     client: int
     reason: str
@@ -28,7 +28,7 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Site:
-    """One site of a real federation in one round. None is what it did not say, or what was not due."""
+    """One site of a real federation in one round. None means not reported, or not due."""
 
     client: int
     samples: int
@@ -47,10 +47,10 @@ class Site:
 
 @dataclass(frozen=True)
 class ClientScores:
-    """The score on every client's own held-out samples: who is served, and who is left behind."""
+    """The score on every client's own held-out samples."""
 
     scores: tuple[float | None, ...]
-    """Of each client by number; None where it holds nothing out, or where the score is not defined on what it has."""
+    """One for each client; None if it holds nothing out, or if the score is not defined on its samples."""
     mean: float
     """The plain mean over clients, whatever their size."""
     std: float
@@ -76,9 +76,9 @@ class ClientScores:
 
 @dataclass(frozen=True)
 class Record:
-    """One round. ``metrics`` are the global model's on the test set, empty where it was not evaluated.
+    """One round. ``metrics`` are those of the global model on the test set, empty if it was not evaluated.
 
-    ``accuracy`` and ``loss`` are two of them, None where they are not there; ``value`` is the one that decides.
+    ``accuracy`` and ``loss`` are two of them, or None; ``value`` is the task's score.
     """
 
     round: int
@@ -98,7 +98,7 @@ class Record:
     drift: Drift | None = None
     """How far the clients were from the global model and from each other; None without diagnostics."""
     sites: tuple[Site, ...] = ()
-    """The members of a real federation, one by one; a simulation has none."""
+    """The members of a real federation, one by one; empty in a simulation."""
     epsilon: float | None = None
     """What all rounds so far have cost of the privacy budget; None without noise."""
     score: Score = Score()
@@ -154,7 +154,7 @@ class Result:
     model: nn.Module
     """The module with the trained weights, in evaluation mode."""
     error: FedDCError | None = None
-    """Why it diverged, in a comparison; there is no model then."""
+    """Why the run diverged, in a comparison; there is no model then."""
 
     @property
     def best(self) -> float | None:

@@ -62,53 +62,52 @@ def simulate(
 ) -> Iterator[Record]:
     """Run ``rounds`` rounds of federated training and yield a record after each.
 
-    Who takes part: ``participation`` (each client with that probability), ``cohort_size`` (so many, at random), or
-    ``cohorts`` (a rounds × clients mask); everyone by default. ``steps``, an array of the same shape, says how many
-    local steps each client takes in each round, instead of ``epochs`` passes over its data.
+    Who takes part: ``participation`` (each client with that probability), ``cohort_size`` (this many, at random), or
+    ``cohorts`` (a rounds × clients mask); everyone by default. ``steps``, an array of the same shape, gives the number
+    of local steps of each client in each round, instead of ``epochs`` passes over its data.
 
-    ``arrivals``, another mask, says who is a member at all: who joins starts from zero and counts from then on; when
-    somebody leaves, what clients and server have learned of drift begins again. So a schedule that was seen in a real
-    federation can be replayed.
+    ``arrivals``, another mask, says who is a member at all. A client that joins starts from zero state; when a client
+    leaves, all clients and the server restart from zero drift. This replays the schedule of a real federation.
 
     ``model`` is the initial module and is not changed. The global model is evaluated on the federation's test set every
     ``evaluate_every`` rounds and after the last. Arguments are checked at the call, before the first round.
 
-    ``executor`` is who trains the clients: "in-process", "workers" (as many processes as ``workers`` says, or one for
-    each core), "vectorised" (many clients at once, on ``device``), "ray" (on the Ray cluster at ``ray_address``, or one
-    on this machine), or "auto". A seed gives the same batches with each.
+    ``executor`` is how the clients are trained: "in-process" (one after another), "workers" (in ``workers`` processes,
+    by default one for each core), "vectorised" (many clients at once, on ``device``), "ray" (on the Ray cluster at
+    ``ray_address``, or one on this machine), or "auto". A seed gives the same batches with each.
 
     ``dropout`` is the probability with which a client of the cohort never answers. An update that is NaN, Inf, absurdly
     large or misshapen is never averaged in: it stops the run, or with ``on_bad_update="reject"`` it is left out, its
     client's state stays as it was, and the record says so.
 
-    ``diagnostics`` measures the clients' drift in every round (``Record.drift``). ``callbacks`` are told of the start,
-    of every record, and of the end: see ``Callback``.
+    ``diagnostics`` measures the clients' drift in every round (``Record.drift``). ``callbacks`` are called at the
+    start, after every record, and at the end: see ``Callback``.
 
-    ``robust`` says what the server does with updates that it cannot trust ("norm:1", "trimmed-mean:0.2", "median",
-    "centered-clip:1"), and ``attack`` poisons some ("sign-flip:3"). ``privacy`` clips updates and adds noise
-    ("central:clip=1:noise=1.1", "distributed", "local"); ``epsilon`` and ``delta`` are a budget that noise is planned
-    for and that no run exceeds: it ends before, and ``Record.epsilon`` is what was spent. ``secure="simulated"`` rounds
-    updates as secure aggregation needs it. Whatever is done to an update, its client remembers what the server used.
+    ``robust`` aggregates updates that may be poisoned ("norm:1", "trimmed-mean:0.2", "median", "centered-clip:1"), and
+    ``attack`` poisons some ("sign-flip:3"). ``privacy`` clips updates and adds noise ("central:clip=1:noise=1.1",
+    "distributed", "local"). ``epsilon`` and ``delta`` are a privacy budget: the noise is chosen for it, a run ends
+    before it is exceeded, and ``Record.epsilon`` is what was spent. ``secure="simulated"`` rounds updates as secure
+    aggregation does. Whatever is done to an update, its client remembers what the server used.
 
-    ``evaluate`` is where: on the server's test set, on what each client holds out (``Federation.hold_out``), or both
-    where there are both. ``personal`` also scores each client's own model after its local training: it trains everyone
-    that holds samples out, at every evaluation.
+    ``evaluate`` is where to evaluate: "server" (the test set), "clients" (what each client holds out, see
+    ``Federation.hold_out``), or "both". ``personal`` also scores each client's own model after local training; for
+    that, every client with held-out samples is trained at every evaluation.
 
-    ``compress="int8"`` or ``"bf16"`` is how vectors travel, in both directions, rounded at random: a client's state and
-    the server's follow what arrived.
+    ``compress="int8"`` or ``"bf16"`` rounds the vectors that are sent in both directions, at random; clients and server
+    keep state for what was received.
 
-    ``task`` is what is learned, where it is not what the federation says.
+    ``task`` replaces the federation's task.
 
-    ``precision="bf16"`` is short for that of the training: products in bfloat16, nearly twice as fast where the
-    processor has them; a warning says where it does not.
+    ``precision="bf16"`` sets the precision of ``training``: products in bfloat16, which is faster on hardware that has
+    them; on a processor that does not, a warning says how much slower it is.
     """
     return Simulation(algorithm, model, federation, **arguments).run()
 
 
 class Simulation:
-    """A simulation under way: ``run`` yields its records; ``server``, ``buffers`` and ``store`` are its state.
+    """A running simulation: ``run`` yields its records; ``server``, ``buffers`` and ``store`` are its state.
 
-    The arguments are those of ``simulate``. ``executor_reason`` says in one sentence who trains the clients, and why.
+    The arguments are those of ``simulate``. ``executor_reason`` says in one sentence which executor is used, and why.
     """
 
     def __init__(

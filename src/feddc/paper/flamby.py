@@ -1,8 +1,8 @@
 """FLamby's heart-disease benchmark (owkin/FLamby, fed_heart_disease): its settings, its published figures, and ours.
 
 Their "Pooled Test" puts all hospitals' patients on one scale although the model is trained on each hospital's own. At
-their learning rate of 0.001 FedProx equals FedAvg in every figure, so that it compares nothing; Switzerland has nobody
-healthy to train on; and their methods are below what one would score by always naming a hospital's majority class.
+their learning rate of 0.001 FedProx equals FedAvg in every figure, so it cannot tell methods apart. Switzerland has no
+healthy patient to train on, and their methods score less than always predicting a hospital's majority class.
 """
 
 from __future__ import annotations
@@ -26,22 +26,19 @@ linear model with 13 inputs, batches of 4, 15 rounds of 100 updates in every hos
 every round.
 
 - **Pooled test.** FLamby's "all patients" column standardises the test patients by the mean and deviation of all
-  training patients, although the model was trained on data that each hospital standardised by its own. The hospitals'
-  own columns use each hospital's own scale. `--data heart-disease` (without `:test=pooled`) uses that scale for all
-  patients too.
-- **Switzerland.** All 30 of its training patients are ill, and 15 of its 16 test patients: a constant answer scores
+  training patients, although each hospital standardised its training data by itself. The columns of the hospitals use
+  each hospital's own scale. `--data heart-disease` (without `:test=pooled`) uses that scale for all patients too.
+- **Switzerland.** All 30 of its training patients are ill, and 15 of its 16 test patients. A constant answer scores
   .938.
-- **The floor.** A mean that is below the majority class of its test set is marked with an asterisk. FedAvg is below
-  it in Switzerland and VA Long Beach, in FLamby's figures as in ours.
-- **The learning rate is too small to compare methods.** At .001 and 15 rounds none has converged; FedProx equals
-  FedAvg in all 25 published figures and SCAFFOLD in 23. That is agreement on a short path, not evidence that the
-  methods are equal.
-- **Cyclic is left out.** FLamby's code never hands the weights on: its figures are those of Cleveland trained alone.
-- **SCAFFOLD has two rows.** FLamby's adds to every gradient the difference of its own mean gradient and the mean over
-  hospitals *weighted by patients*, and moves the model by the mean weighted by patients: `scaffold:form=weighted`
-  here. The method as published (Karimireddy et al.) takes plain means of clients, in which Switzerland's 30 patients
-  count as much as Cleveland's 199: the row "plain means". The difference of the two rows is that weighting and
-  nothing else.
+- **The baseline.** A mean that is below the majority class of its test set is marked with an asterisk. FedAvg is below
+  it in Switzerland and VA Long Beach, both in FLamby's figures and in ours.
+- **The learning rate is too small to compare methods.** At .001, no method has converged after 15 rounds. FedProx
+  equals FedAvg in all 25 published figures, and SCAFFOLD does in 23. This is not evidence that the methods are equal.
+- **Cyclic is left out.** FLamby's code never passes the weights on: its figures are those of Cleveland trained alone.
+- **SCAFFOLD has two rows.** FLamby's version takes both of its means, of gradients and of models, *weighted by
+  patients*: `scaffold:form=weighted` here. The method as published (Karimireddy et al.) takes plain means over
+  clients, in which Switzerland's 30 patients count as much as Cleveland's 199: the row "plain means". The two rows
+  differ in that weighting only.
 """
 
 

@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 
 STEM = "summary"
 MARKERS = {"mnist": "o", "fashion-mnist": "s", "cifar10": "^", "cifar100": "v", "emnist-l": "D", "synthetic": "P"}
-RULE = f"""The rule. The paper prints one number a cell, of one seed; ours is the mean ± standard deviation over seeds.
-The deviation of a cell is that of its seeds, if there are three, or the median one of the cells with the same data set
-and target, if that is larger, since a few seeds can happen to be nearly equal; the median needs three cells with at
-least two seeds. Of rounds it is at least half a round. The distance between our mean and the published number is
-compared with {WIDTHS:g} × deviation × √(1 + 1/seeds): both are chance. Rounds are compared by their ratio, accuracies
-by their difference.
+RULE = f"""The rule. The paper prints one number per cell, from one seed; ours is the mean ± standard deviation over
+seeds. The deviation of a cell is that of its seeds, if there are three. A few seeds can happen to be nearly
+equal, so the median deviation of the cells with the same data set and target is used if it is larger (it
+needs three cells with at least two seeds). For rounds it is at least half a round. The distance between our
+mean and the published number is compared with {WIDTHS:g} × deviation × √(1 + 1/seeds), because both vary by chance.
+Rounds are compared by their ratio, accuracies by their difference.
 
 - **agrees**: within that, and within {100 * (CLOSE_ROUNDS - 1):.0f} % or one round (rounds), or {CLOSE_POINTS:g} points
   (accuracy); or reached by neither
-- **chance**: within that, but further apart: seeds alone differ by as much
+- **chance**: within that, but not that close: seeds alone differ by as much
 - **differs**: further apart than that
-- **few seeds**: fewer than three, which are no evidence, unless similar cells show that it differs
-- **too short**: fewer rounds were run than it takes to tell; '>N' is what N rounds did not reach
+- **few seeds**: fewer than three seeds, which are no evidence, unless similar cells show that it differs
+- **too short**: too few rounds were run to decide; '>N' means not reached in N rounds
 
-With three seeds the deviation itself is uncertain: about one cell in five of those that agree perfectly would be called
-different (Student's t with two degrees of freedom exceeds 2 with probability 0.18), were it not for the median.
+With three seeds the deviation itself is uncertain. Without the median, about one cell in five of those that agree
+perfectly would be called different (Student's t with two degrees of freedom exceeds 2 with probability 0.18).
 """
 
 

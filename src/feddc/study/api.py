@@ -1,7 +1,7 @@
 """Studies from Python: ``train`` and ``compare`` with objects of any kind, and ``load_run``.
 
-With ``out`` they leave the run directories that `feddc run` and `feddc compare` leave, which `feddc report` and
-`feddc watch` show beside any others. The same call again continues what is there, or returns it.
+With ``out`` they write the same run directories as `feddc run` and `feddc compare`, for `feddc report` and
+`feddc watch`. The same call again continues or returns these runs.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def train(
 ) -> Result:
     """Run a simulation to its end; the other arguments are those of ``simulate``.
 
-    ``algorithm`` and ``model`` may be texts as on the command line; ``model`` and ``federation`` may be functions of
-    the seed, which is then given once. With ``out`` there is a run directory as `feddc run` leaves it: the same call
-    again continues it or returns what is there, and one with other arguments is refused. ``feddc.roll_back`` takes
-    rounds of it back, the last ``keep`` without computing others again.
+    ``algorithm`` and ``model`` may be names as on the command line; ``model`` and ``federation`` may be functions of
+    the seed. ``out`` is a run directory, as `feddc run` writes it: the same call again continues or returns that run,
+    and a call with other arguments is refused. ``feddc.roll_back`` rolls back rounds of it; checkpoints of the last
+    ``keep`` rounds are kept for that.
     """
     seed = arguments.get("seed", 0)
     method = make_method(algorithm) if isinstance(algorithm, str) else algorithm
@@ -82,10 +82,11 @@ def compare(
 ) -> dict[str, tuple[Result, ...]]:
     """Train several methods on the same federation, from the same model, with the same cohorts, for every seed.
 
-    The results of each method, one a seed, by its name (by its name and options where two have the same name). With
-    ``out`` there is a run directory for each, as `feddc compare` leaves them, and the same call again continues or
-    returns what is there; ``jobs`` are run at a time. Other arguments as for ``train``. A run that diverged has its
-    ``error``.
+    Returns the results of each method, one per seed, by its name (with its options where two methods have the same
+    name). ``out`` is a folder with a run directory for each, as `feddc compare` writes it: the same call again
+    continues or returns these runs. ``jobs`` is the number of runs at a time. Other arguments are those of ``train``.
+    A model or federation that is an object is the same for all seeds; give functions of the seed to vary them. A
+    result of a run that diverged has an ``error``.
     """
     check("seed" not in arguments, "compare takes seeds=, a list of them, in place of seed=")
     check(len(methods) > 0 and len(seeds) > 0, "compare needs at least one method and one seed")
@@ -114,7 +115,7 @@ def compare(
 
 @dataclass(frozen=True, repr=False)
 class StoredRun(Result):
-    """A run that was read from its directory: as far as it has come, with its configuration."""
+    """A run that was read from its directory, as far as it has run, with its configuration."""
 
     config: Config = Config()
     status: Literal["finished", "diverged", "unfinished"] = "finished"
@@ -123,8 +124,8 @@ class StoredRun(Result):
 def load_run(path: str | Path, model: nn.Module | None = None) -> StoredRun:
     """The records, configuration and model of a run directory.
 
-    The model is made by its name in the configuration; give ``model``, a module like the one that was trained, where
-    that is none that feddc knows. Without either, all but ``model`` can be used.
+    The model is made by its name in the configuration. If feddc does not know that name, give ``model``, a module like
+    the one that was trained; without it, everything but ``model`` can be used.
     """
     folder = Path(path)
     what = status(folder)

@@ -25,19 +25,21 @@ class Config(LocalTraining, Options):
     method: str = option("feddc", "method and its options, such as feddc:alpha=0.1 or feddc:server=yogi:server_lr=0.01")
     data: str = option("digits", "data set and its options")
     split: str | None = option(
-        None, "who holds what: iid, dirichlet:0.3, pathological:2, shards:2, any +unbalanced:0.3"
+        None, "how samples are divided: iid, dirichlet:0.3, pathological:2, shards:2; each also with +unbalanced:0.3"
     )
     clients: int = option(20, "number of clients")
-    split_seed: int | None = option(None, "seed of the split, where it is not --seed", "seed")
-    model_seed: int | None = option(None, "seed of the initial model, where it is not --seed", "seed")
-    holdout: float = option(0.0, "share of every client's samples to judge the model on, never trained on")
+    split_seed: int | None = option(None, "seed of the split  [default: --seed]", "seed")
+    model_seed: int | None = option(None, "seed of the initial model  [default: --seed]", "seed")
+    holdout: float = option(0.0, "share of every client's samples to evaluate the model on, never trained on")
     validation: float = option(0.0, "share of every client's samples set aside for choosing hyper-parameters")
     model: str = option("fcn", "model and its options, such as fcn:200:200")
     rounds: int = option(100, "number of rounds")
     stop_at: float | None = option(None, "stop once this score is reached", "records")
-    target: float = option(0.95, "score that 'rounds to target' asks for: for an accuracy, a share of 1", "run")
-    checkpoint: str = option("auto", "how often: every 10 (rounds), 5min, off, or auto: at most 2 % of the time", "run")
-    keep: int = option(0, "rounds whose checkpoints are kept, for `resume --rollback` not to compute them again", "run")
+    target: float = option(0.95, "target of 'rounds to target': for accuracy a share, such as 0.95", "run")
+    checkpoint: str = option(
+        "auto", "checkpoint interval: 10 (rounds), 5min, off, or auto (at most 2 % of the time)", "run"
+    )
+    keep: int = option(0, "number of last rounds whose checkpoints are kept, for `feddc resume --rollback`", "run")
 
     def __post_init__(self) -> None:
         LocalTraining.__post_init__(self)
