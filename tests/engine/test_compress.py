@@ -142,12 +142,12 @@ def test_executors_agree() -> None:
     ("options", "sentence"),
     [
         ({"compress": "int4"}, "unknown compress 'int4'"),
-        ({"compress": "int8", "privacy": "central:clip=1:noise=1"}, "compress=int8 does not go with privacy"),
-        ({"compress": "int8", "secure": "simulated"}, "compress=int8 does not go with secure"),
+        ({"compress": "int8", "privacy": "central:clip=1:noise=1"}, "compress=int8 cannot be combined with privacy"),
+        ({"compress": "int8", "secure": "simulated"}, "compress=int8 cannot be combined with secure"),
     ],
 )
 def test_what_does_not_go_together_is_refused(options: dict[str, Any], sentence: str, model: nn.Module) -> None:
     with pytest.raises(feddc.ConfigError, match=sentence):
         feddc.Simulation(feddc.FedAvg(), model, make_federation([9, 9]), rounds=1, **options)
-    with pytest.raises(feddc.ConfigError, match="sends its update as it is"):
+    with pytest.raises(feddc.ConfigError, match="sends its update unchanged"):
         feddc.Simulation(feddc.FedInit(), model, make_federation([9, 9]), rounds=1, compress="int8")

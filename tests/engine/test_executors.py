@@ -326,7 +326,7 @@ def test_what_cannot_be_vectorised_says_why(module: nn.Module, sentence: str) ->
     [
         ({"executor": "worker"}, "unknown executor 'worker': did you mean 'workers'?"),
         ({"executor": "workers", "workers": 0}, "workers must be a whole number, 1 or more, not 0"),
-        ({"executor": "in-process", "workers": 2}, "workers=2 does not go with executor='in-process'"),
+        ({"executor": "in-process", "workers": 2}, "workers=2 cannot be combined with executor='in-process'"),
         (
             {"executor": "workers", "device": "meta"},
             "device='meta' needs executor='vectorised' or 'in-process'",

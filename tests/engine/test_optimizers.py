@@ -108,7 +108,7 @@ def test_a_variate_assumes_sgd(method: Any, model: nn.Module) -> None:
     ("options", "sentence"),
     [
         ({"nesterov": True}, "nesterov needs momentum"),
-        ({"optimizer": "adam", "momentum": 0.9}, "adam has moments of its own"),
+        ({"optimizer": "adam", "momentum": 0.9}, "adam has its own moments"),
     ],
 )
 def test_options_that_do_not_go_together(options: dict[str, Any], sentence: str, model: nn.Module) -> None:

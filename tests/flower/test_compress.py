@@ -73,7 +73,7 @@ def test_bytes_that_are_no_vector_are_refused(array: Any, sentence: str, tmp_pat
 
 
 def test_what_it_does_not_go_with(tmp_path: Path) -> None:
-    with pytest.raises(feddc.ConfigError, match="compress=int8 does not go with secure"):
+    with pytest.raises(feddc.ConfigError, match="compress=int8 cannot be combined with secure"):
         coordinator(feddc.FedDC(), tmp_path, compress="int8", secure="masked", **EVERYONE)
     with pytest.raises(feddc.ConfigError, match="unknown compress 'int9'"):
         coordinator(feddc.FedDC(), tmp_path, compress="int9")

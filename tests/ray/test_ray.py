@@ -146,7 +146,7 @@ def test_the_automatic_choice_is_never_ray() -> None:
     ("options", "sentence"),
     [
         ({"ray_address": "auto"}, "ray_address='auto' needs executor='ray', not 'auto'"),
-        ({"executor": "ray", "workers": 2}, "workers=2 does not go with executor='ray'"),
+        ({"executor": "ray", "workers": 2}, "workers=2 cannot be combined with executor='ray'"),
     ],
 )
 def test_options_that_do_not_go_together(options: dict[str, object], sentence: str) -> None:

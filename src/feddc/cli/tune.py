@@ -46,7 +46,7 @@ def tune(
     from ..study.sources import Named
     from ..study.tune import Range, Search
 
-    check(not output.show.as_json and not output.show.tensorboard, "--json and --tensorboard do not go with tune")
+    check(not output.show.as_json and not output.show.tensorboard, "--json and --tensorboard cannot be used with tune")
     ranges = [Range.parse(text) for text in over]
     values = gather(given, output.config)
     validation = float(values.get("validation") or 0.1)

@@ -91,9 +91,9 @@ def compression_of(options: TransportOptions, algorithm: Algorithm) -> Compressi
     if options.compress == "none":
         return None
     secret = "secure" if options.secure else "privacy" if options.privacy else None
-    check(secret is None, f"compress={options.compress} does not go with {secret}, which rounds updates in its own way")
+    check(secret is None, f"compress={options.compress} cannot be combined with {secret}, which does its own rounding")
     plain = getattr(algorithm, "sends_update", True)
-    check(plain, f"compress needs a method that sends its update as it is, which {algorithm!r} does not")
+    check(plain, f"compress needs a method that sends its update unchanged, which {algorithm!r} does not")
     return Compression(options.compress, options.seed)
 
 

@@ -101,7 +101,7 @@ def guard_of(
     sent = algorithm.broadcast(algorithm.init_server(params))
     upload, _ = algorithm.upload(sent, rows, still, torch.ones(1, 1))
     only_delta = upload._fields == ("delta",)
-    check(only_delta, f"{name} sends more than its update ({', '.join(upload._fields)}), which cannot be guarded")
+    check(only_delta, f"{name} sends more than its update ({', '.join(upload._fields)}), which cannot be protected")
     if guard.privacy is not None or guard.secure is not None:
         what = "privacy" if guard.privacy is not None else "secure"
         reads = getattr(getattr(algorithm, "server", None), "reads_spread", False)

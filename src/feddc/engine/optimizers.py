@@ -70,7 +70,7 @@ def check_optimizer(algorithm: Algorithm, training: LocalTraining) -> None:
     if training.optimizer == "sgd" and not training.nesterov:
         return
     good = training.optimizer == "sgd" or not training.momentum
-    check(good, f"{training.optimizer} has moments of its own: leave momentum out")
+    check(good, f"{training.optimizer} has its own moments: leave momentum out")
     good = not training.nesterov or training.momentum > 0
     check(good, "nesterov needs momentum: give momentum=0.9, for example")
     name, optimizer = method_name(algorithm), "nesterov" if training.nesterov else training.optimizer

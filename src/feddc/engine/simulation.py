@@ -152,14 +152,14 @@ class Simulation:
         drawn = draws_of(self.cohorts, len(federation))
         self.guard = guard_of(self.options, algorithm, initial, drawn, rounds, keyed(self.options.seed))
         real = self.guard is not None and isinstance(self.guard.secure, Masked)
-        check(not real, "a simulation has nobody to hide updates from: secure=simulated rounds them alike")
+        check(not real, "secure=masked is for Flower: in a simulation secure=simulated rounds updates in the same way")
         if self.guard is not None and self.guard.privacy is not None:
             self.weights = torch.ones_like(self.weights)  # everyone counts the same, so that nobody needs more noise
         if self.guard is not None and self.guard.central and isinstance(self.cohorts, Bernoulli):
             self.cohorts = replace(self.cohorts, empty=True)
         self.arrivals = None if arrivals is None else Arrivals(arrivals, rounds, federation.sizes)
         alone = self.arrivals is None or self.guard is None
-        check(alone, "arrivals does not go together with robust, attack, privacy or secure")
+        check(alone, "arrivals cannot be combined with robust, attack, privacy or secure")
         compression = compression_of(self.options, algorithm)
         self.handling = Handling(self.options.on_bad_update, self.guard, compression)
         self.server = algorithm.init_server(initial.params.clone())

@@ -76,7 +76,7 @@ def check_choice(compute: Compute) -> str:
         check_count("workers", workers)
         on = "" if device in ("auto", "cpu") else f" on {device}"
         fits = name in ("auto", "workers") or (name == "vectorised" and not on)
-        check(fits, f"workers={workers} does not go with executor='{name}'{on}")
+        check(fits, f"workers={workers} cannot be combined with executor='{name}'{on}")
     if device not in ("auto", "cpu"):
         fits = name in ("auto", "in-process", "vectorised")
         check(fits, f"device='{device}' needs executor='vectorised' or 'in-process'")

@@ -1,4 +1,4 @@
-"""A client. Names instead of imports: Flower starts this file for every message, and it should not wait for torch."""
+"""A client. It gives names instead of imports: Flower starts this file for every message, without loading torch."""
 
 from feddc.flower import client_app
 

@@ -14,11 +14,11 @@ import feddc.flower
 def load_client(node: Mapping[str, Any]) -> Any:
     """This site's samples. YOUR OWN DATA GOES HERE.
 
-    ``node`` is what this site was started with. With --node-config 'partition-id=0 data="patients.csv"' that table is
-    read: columns of numbers, and the column label with class numbers or names; a fifth of the rows is held out, and on
-    it this site judges every model. Raw numbers are right: sites agree on one scale and on the numbers of classes. For
-    anything else return arrays x, y or feddc.flower.Samples(x, y, test=(x, y), standardise=True). The function runs in
-    this site's own process when a run begins, and what it returns does not leave it.
+    ``node`` is the configuration that this site was started with. With --node-config 'partition-id=0
+    data="patients.csv"' that table is read: columns of numbers, and the column label with class numbers or names. A
+    fifth of the rows is held out to evaluate models on. Leave the numbers unscaled: the sites agree on one scale and on
+    the numbers of classes. For other data return arrays x, y or feddc.flower.Samples(x, y, test=(x, y),
+    standardise=True). This function runs in the site's own process when a run begins; what it returns never leaves it.
     """
     if "data" in node:
         return feddc.flower.read_table(str(node["data"]))
