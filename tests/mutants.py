@@ -173,7 +173,7 @@ def _statements(tree: ast.AST) -> dict[int, int]:
 
 def _short(statement: ast.AST) -> str:
     """A statement in one line, without the block that it opens."""
-    return ast.unparse(statement).partition("\n")[0][:160]
+    return ast.unparse(statement).partition("\n")[0][:300]
 
 
 def main() -> int:

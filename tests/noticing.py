@@ -69,6 +69,10 @@ class Taker:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         tests: list[Tested] = pickle.loads(in_a_copy(lambda: first_run(session.items)))
         print(f"{len(tests)} of {len(session.items)} tests pass without a mistake", flush=True)
+        good = {test.number for test in tests}
+        for number, item in enumerate(session.items):
+            if number not in good:
+                print(f"fails without a mistake: {item.nodeid}", flush=True)
         running: dict[int, Mistake] = {}
         for mistake in self.mistakes:
             while len(running) >= self.jobs:
@@ -93,6 +97,7 @@ def try_mistakes(mistakes: Sequence[Mistake], tests: Sequence[str], jobs: int) -
 
     def work() -> bytes:
         torch.set_num_threads(1)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # which a job in the background ignores
         taker = Taker(mistakes, jobs)
         options = ["-s", "-q", "--no-summary", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "timeout=0"]
         pytest.main([*options, *(str(ROOT / each) for each in tests)], plugins=[taker])
