@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator
 
 import feddc
 from feddc.engine.executors import usable_cores
@@ -79,14 +80,27 @@ def draw(found: Mapping[str, Sequence[Sequence[float]]], file: Path) -> None:
     panels: Any = figure.subplots(1, len(found))
     for axes, (name, points) in zip(panels, found.items(), strict=True):
         x, y = [point[0] for point in points], [1e3 * point[1] for point in points]
-        axes.loglog(x, y, marker="o")
+        axes.loglog(x, y, marker="o", label="measured")
         if name != "clients":
             power = -1 if name == "cores" else 1
-            axes.loglog(x, [y[0] * (each / x[0]) ** power for each in x], "--", color="0.7")
+            axes.loglog(x, [y[0] * (each / x[0]) ** power for each in x], "--", color="0.7", label="in proportion")
         axes.set(xlabel=name, ylim=(min(y) / 2, max(y) * 2))
+        axes.set_xticks(x, [_count(each) for each in x])
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.minorticks_off()
     panels[0].set_ylabel("ms of a round")
+    panels[0].legend(fontsize="small", loc="lower left")
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=150)
+
+
+def _count(number: float) -> str:
+    """A number of clients or parameters, short enough for an axis."""
+    for size, sign in ((1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.2g}{sign}" if number < 10 * size else f"{number / size:.0f}{sign}"
+    return f"{number:g}"
 
 
 def _ms(value: float) -> str:

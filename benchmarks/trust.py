@@ -47,7 +47,14 @@ PRIVATE: dict[str, dict[str, Any]] = {
 }
 PRIVATE["mnist"] |= {"model": "linear", "batch_size": 10, "epochs": 2}
 EPSILONS: list[int | None] = [2, 4, 8, None]
-LEARNERS = ("fedavg", "scaffold", "feddc:alpha=0.1", "feddc:alpha=0.1:leak=0.5", "feddc:alpha=0.1:leak=1")
+LEARNERS = (
+    "fedavg",
+    "scaffold",
+    "feddyn:alpha=0.1",
+    "feddc:alpha=0.1",
+    "feddc:alpha=0.1:leak=0.5",
+    "feddc:alpha=0.1:leak=1",
+)
 
 
 def accuracy(values: Mapping[str, Any], out: Path) -> float:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 import feddc
-from feddc.data.lazy import Batches, Datasets
+from feddc.data.lazy import Datasets, LazyBatches
 
 TRAINING = feddc.LocalTraining(epochs=2, batch_size=4, lr=0.05)
 
@@ -78,7 +78,7 @@ def test_reading_does_not_disturb_other_randomness() -> None:
     source.read(range(5), (1, 2, 3))
     assert torch.rand(1) == before
     rows = [torch.tensor([0, 1]), torch.tensor([2])]
-    inline, ahead = (list(Batches(source, rows, (1, 2)).read(readers)) for readers in (0, 1))
+    inline, ahead = (list(LazyBatches(source, rows, (1, 2)).read(readers)) for readers in (0, 1))
     assert all(torch.equal(a[0], b[0]) for a, b in zip(inline, ahead, strict=True))
 
 

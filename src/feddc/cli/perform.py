@@ -16,6 +16,7 @@ from ..report.tables import overview
 from ..specs import Spec
 from ..study.cells import Cell, expected_rounds
 from ..study.config import Config
+from ..study.jobs import Processes
 from ..study.runinfo import status
 from ..study.runner import Outcome
 from ..study.sources import Named
@@ -65,9 +66,10 @@ def perform_comparison(study: Study, data_dir: Path | None, show: Show, *, fresh
     def about() -> str:
         return setting_line(first, len(source.federation(first)))
 
-    with Display({label(cell, study.kind): cell.config.rounds for cell in study.cells}, show) as display:
+    display = Display({label(cell, study.kind): cell.config.rounds for cell in study.cells}, show)
+    with Processes(min(jobs, len(study.cells)), fork=True) as processes, display:  # a display has a thread
         found = study.run(
-            source, Shown(display, study.kind, about), fresh=fresh, jobs=jobs, tensorboard=show.tensorboard
+            source, Shown(display, study.kind, about), fresh=fresh, processes=processes, tensorboard=show.tensorboard
         )
     compared = _setting(found.values())
     display.comparison(compared)
@@ -103,8 +105,9 @@ def perform_study(study: Study, data_dir: Path | None, show: Show, *, only_store
         source = Named(data_dir)
         likely, most = (clock(each / min(jobs, len(todo))) for each in study.estimate(source, todo))
         display.say(f"{len(todo)} of {len(study.cells)} cells to run: about {likely}, at most {most}, on this machine")
-        with display:
-            found = study.run(source, Shown(display, study.kind), cells=todo, jobs=jobs, tensorboard=show.tensorboard)
+        with Processes(min(jobs, len(todo)), fork=True) as processes, display:
+            shown_in = Shown(display, study.kind)
+            found = study.run(source, shown_in, cells=todo, processes=processes, tensorboard=show.tensorboard)
         runs |= {cell.key: read(study.place(cell)) for cell in found}
     shown = [runs.get(cell.key) or not_run(cell.config) for cell in study.cells]
     settings = arrange(shown)

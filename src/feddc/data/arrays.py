@@ -15,10 +15,10 @@ from .inputs import Inputs, each, shapes, tensors
 from .lazy import Datasets, same_twice
 from .stored import Mapped, all_finite
 
-Samples: TypeAlias = tuple[Inputs, Tensor]
+InputsAndTargets: TypeAlias = tuple[Inputs, Tensor]
 
 
-def samples_of(x: Any, y: Any, what: str, task: Task) -> Samples:
+def samples_of(x: Any, y: Any, what: str, task: Task) -> InputsAndTargets:
     if isinstance(x, Mapping):
         features: Inputs = {str(name): _tensor(part, what) for name, part in x.items()}
     else:
@@ -68,12 +68,12 @@ def check_alike(test: Inputs, train: Inputs) -> None:
         raise DataError(f"test samples have shape {shapes(test)}, training samples {shapes(train)}")
 
 
-def aligned(x: Inputs, y: Tensor) -> Samples:
+def aligned(x: Inputs, y: Tensor) -> InputsAndTargets:
     """The samples at an address that torch itself would give: matrix products may round differently on others."""
     return each(lambda part: part if isinstance(part, Mapped) or part.data_ptr() % 64 == 0 else part.clone(), x), y
 
 
-def materialise(dataset: Any, target: str, what: str) -> Samples:
+def materialise(dataset: Any, target: str, what: str) -> InputsAndTargets:
     """Read a map-style dataset once, so that training needs no per-sample Python."""
     source = Datasets.of([dataset], Task(), what, target)
     if not same_twice(dataset, target):

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..errors import DataError, check, check_count, check_number
 from ..tasks import Classification, NextToken, Segmentation, Task, as_task
-from .arrays import Samples, aligned, check_alike, materialise, samples_of
+from .arrays import InputsAndTargets, aligned, check_alike, materialise, samples_of
 from .clients import Clients, divided, index_array, runs, sample_weights, together
 from .inputs import Inputs, cut, each, shapes, take, tensors
 from .lazy import TARGET, Datasets, known_classes
@@ -59,7 +59,7 @@ class Federation:
     x: Inputs
     y: Tensor
     clients: Sequence[Tensor]
-    test: Samples | None
+    test: InputsAndTargets | None
     classes: int
     name: str = "arrays"
     augment: Augment | None = None
@@ -261,7 +261,7 @@ class Federation:
         """ω_i = n_i / mean(n), the column (N, 1)."""
         return sample_weights(self.sizes)
 
-    def client_samples(self, client: int) -> Samples:
+    def client_samples(self, client: int) -> InputsAndTargets:
         """The samples of one client, as contiguous tensors."""
         rows = self.clients[client]
         if self.lazy is not None:
@@ -281,13 +281,13 @@ class Federation:
             return 0 if self.lazy.test is None else len(self.lazy.test)
         return 0 if self.test is None else len(self.test[1])
 
-    def first(self, count: int) -> Samples:
+    def first(self, count: int) -> InputsAndTargets:
         """The first few training samples, whoever holds them: what a model is tried on."""
         if self.lazy is not None:
             return self.lazy.train.read(range(min(count, len(self.lazy.train))), (0,))
         return self.inputs(cut(self.x, slice(count))), self.y[:count]
 
-    def block(self, block: Block) -> Samples:
+    def block(self, block: Block) -> InputsAndTargets:
         """Some samples to evaluate on."""
         part = slice(block.start, block.stop)
         if self.lazy is not None and block.of == "test":
@@ -324,4 +324,4 @@ class Federation:
         rows = self.clients[client]
         if self.lazy is not None or self.y.ndim != 1 or self.y.is_floating_point():
             return np.array([len(rows)])
-        return np.bincount(self.y[rows].numpy(), minlength=self.classes)
+        return np.bincount(self.y[rows].cpu().numpy(), minlength=self.classes)

@@ -15,7 +15,7 @@ from .federation import Federation
 from .fetch.catalogue import CATALOGUE, DataSet
 from .fetch.folder import data_folder
 from .fetch.present import require
-from .formats.idx import Arrays
+from .formats.idx import StoredImages
 from .request import Request
 from .stored import Pixels
 
@@ -78,7 +78,7 @@ def _federation(name: str, request: Request, sample: bool) -> Federation:
     return replace(federation, pixels=pixels_of(data, arrays), augment=flip_and_crop if data.augment else None)
 
 
-def pixels_of(data: DataSet, arrays: Arrays) -> Pixels:
+def pixels_of(data: DataSet, arrays: StoredImages) -> Pixels:
     """The catalogue's mean and deviation, or the training images' own."""
     if data.mean is not None and data.std is not None:
         return Pixels(data.mean, data.std)

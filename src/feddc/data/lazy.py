@@ -121,7 +121,7 @@ def seeded(key: Key) -> Iterator[None]:
         random.setstate(before[2])
 
 
-class Batches(torch.utils.data.Dataset[tuple[Inputs, Tensor]]):
+class LazyBatches(torch.utils.data.Dataset[tuple[Inputs, Tensor]]):
     """The batches of a client's round, each read when it is asked for: what a DataLoader's workers prefetch."""
 
     def __init__(self, source: Datasets, rows: Sequence[Tensor], key: Key) -> None:

@@ -16,7 +16,7 @@ from .fetch.catalogue import CATALOGUE
 from .fetch.folder import data_folder
 from .fetch.present import require
 from .formats.hospitals import Centre
-from .formats.idx import Arrays
+from .formats.idx import StoredImages
 from .formats.plays import ALPHABET, WINDOW, windows
 from .images import pixels_of
 from .request import Request
@@ -63,7 +63,7 @@ def mnist_writers(request: Request, sample: bool = False) -> Federation:
     root = data_folder(request.data_dir)
     data, found = CATALOGUE["mnist"], require(CATALOGUE["mnist-writers"], root)
     digits = require(data, root)
-    arrays: Arrays = digits.layout.read(digits.paths)
+    arrays: StoredImages = digits.layout.read(digits.paths)
     table = found.layout.read(found.paths)[: len(arrays.y)]
     if len(table) != len(arrays.y) or not (table[:, 0] == arrays.y).all():
         raise DataError(f"{found.paths[0]} is not about the digits in {digits.folder}: their classes differ")

@@ -73,7 +73,7 @@ class Compression:
         return encode(self.name, vector, rng)
 
 
-class Asked(Protocol):
+class TransportOptions(Protocol):
     """The options that say how vectors travel: those of a simulation, or of a run on Flower."""
 
     @property
@@ -86,7 +86,7 @@ class Asked(Protocol):
     def privacy(self) -> str | None: ...
 
 
-def compression_of(options: Asked, algorithm: Algorithm) -> Compression | None:
+def compression_of(options: TransportOptions, algorithm: Algorithm) -> Compression | None:
     """The compression that the options ask for; one sentence where it does not go with the rest."""
     if options.compress == "none":
         return None

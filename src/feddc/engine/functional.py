@@ -16,7 +16,7 @@ from ..types import LossBatch, Rows, Seen, Vector
 from .losses import OwnLoss, as_type, look
 from .precision import autocast
 
-Named = dict[str, Tensor]
+NamedTensors = dict[str, Tensor]
 
 
 class RowsLoss(NamedTuple):
@@ -52,8 +52,8 @@ class FunctionalGradient:
         self._grads = [each.flatten(1) for each in named(self._module, grads).values()]
         self._own = None if loss is None else loss.own
         self._counts = params.new_zeros(len(params), 1) if loss is None else loss.counts
-        self._previous: Named = {}
-        self._received: Named = {}
+        self._previous: NamedTensors = {}
+        self._received: NamedTensors = {}
         if loss is not None:
             self._still = copy.deepcopy(self._module).eval()
             if loss.own.received:
@@ -72,7 +72,9 @@ class FunctionalGradient:
         for total, name in zip(self._grads, self._params, strict=True):
             total.add_(found[name].flatten(1))
 
-    def _loss(self, params: Named, x: Inputs, y: Tensor, share: Tensor, counts: Tensor, previous: Named) -> Tensor:
+    def _loss(
+        self, params: NamedTensors, x: Inputs, y: Tensor, share: Tensor, counts: Tensor, previous: NamedTensors
+    ) -> Tensor:
         with autocast(self._precision, share.device):
             mine = self._seen(self._module, params, x)
         mine = as_type(mine, share.dtype)
@@ -89,7 +91,7 @@ class FunctionalGradient:
         )
         return (self._own.loss(batch) * share).sum()
 
-    def _seen(self, module: nn.Module, params: Named, x: Inputs) -> Seen:
+    def _seen(self, module: nn.Module, params: NamedTensors, x: Inputs) -> Seen:
         def run(module: nn.Module, x: Inputs) -> Any:
             positional, keywords = arguments(x)
             out = functional_call(module, params, positional, keywords)
@@ -98,7 +100,7 @@ class FunctionalGradient:
         return look(module, x, self._own is not None and self._own.features, run)
 
 
-def named(module: nn.Module, rows: Rows) -> Named:
+def named(module: nn.Module, rows: Rows) -> NamedTensors:
     """The columns of the rows (K, P) as the module's trainable parameters, each (K, …), as views."""
     found, start = {}, 0
     for name, parameter in module.named_parameters():

@@ -37,7 +37,8 @@ class GrowthWatch:
     """Takes the records of a run as they come."""
 
     def __init__(self) -> None:
-        self._norms: dict[tuple[str, int], list[float]] = defaultdict(list)
+        self._largest: dict[tuple[str, int], list[float]] = defaultdict(list)
+        """The largest norm of a client up to each of its rounds."""
 
     def add(self, record: Record) -> Growth | None:
         """What, with this record, is seen to grow without bound; of several the one that grew most."""
@@ -48,11 +49,10 @@ class GrowthWatch:
         found: list[Growth] = []
         for what, norms in kept.items():
             for client, norm in zip(record.participants, norms or (), strict=False):
-                seen = self._norms[what, client]
-                seen.append(norm)
-                half = len(seen) // 2
-                before, after = max(seen[:half], default=0.0), max(seen[half:])
-                if len(seen) >= FEWEST and after > FACTOR * before > 0:
+                largest = self._largest[what, client]
+                largest.append(max(norm, largest[-1] if largest else norm))
+                before, after = largest[max(0, len(largest) // 2 - 1)], largest[-1]
+                if len(largest) >= FEWEST and after > FACTOR * before > 0:
                     found.append(Growth(what, client, record.round, before, after))
         return max(found, key=lambda each: each.after / each.before, default=None)
 

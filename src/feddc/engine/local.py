@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from ..data import Federation
 from ..data.inputs import Inputs, ready, take, tensors
-from ..data.lazy import Batches as LazyBatches
+from ..data.lazy import LazyBatches
 from ..data.stored import Mapped
 from ..errors import DataError, check
 from ..models import Buffers, FlatModel
@@ -58,6 +58,11 @@ class Job:
         if any(isinstance(part, Mapped) for part in tensors(self.federation.x)):
             return "a federation whose samples are mapped from a file"
         return None
+
+    @cached_property
+    def smallest_batch(self) -> int:
+        """The fewest samples that a step may have."""
+        return smallest_batch(self.module)
 
     @cached_property
     def memory_format(self) -> torch.memory_format:
@@ -163,25 +168,29 @@ def one_row(correction: Correction) -> Correction:
 
 def client_batches(job: Job, round: int, client: int, dtype: torch.dtype) -> Iterator[tuple[Inputs, Tensor]]:
     """The samples and targets of each step of a client in a round."""
-    augment, federation = augmentation(job, round, client), job.federation
-    lazy = federation.lazy is not None
-    for sample, y in _read(job, round, client) if lazy else _taken(job, round, client, dtype):
-        if augment is not None:
-            sample = augment(sample)
-        yield ready(sample, dtype, job.memory_format), y
+    federation, augment = job.federation, augmentation(job, round, client)
+    if federation.lazy is not None:
+        samples = _read(job, round, client)
+    else:
+        rows = federation.clients[client]
+        x, y = take(federation.x, rows), federation.y.index_select(0, rows.to(federation.y.device))
+        small = sum(part.numel() for part in tensors(x)) <= LARGE
+        x = ready(federation.inputs(x), dtype) if small else x
+        samples = _taken(x, y, plan(job, round, client))
+        if small and augment is None and job.memory_format is torch.contiguous_format:
+            return samples  # nothing is left to be done to a batch
+        if not small:
+            samples = ((federation.inputs(sample), target) for sample, target in samples)
+    if augment is not None:
+        samples = ((augment(sample), target) for sample, target in samples)
+    return ((ready(sample, dtype, job.memory_format), target) for sample, target in samples)
 
 
-def _taken(job: Job, round: int, client: int, dtype: torch.dtype) -> Iterator[tuple[Inputs, Tensor]]:
-    """The batches of samples in memory: a client's are brought together once, as floats if that is not too much."""
-    federation, rows = job.federation, job.federation.clients[client]
-    x, y = take(federation.x, rows), federation.y.index_select(0, rows.to(federation.y.device))
-    if sum(part.numel() for part in tensors(x)) > LARGE:
-        return (
-            (federation.inputs(take(x, batch)), y.index_select(0, batch.to(y.device)))
-            for batch in plan(job, round, client)
-        )
-    x = ready(federation.inputs(x), dtype)
-    return ((take(x, batch), y.index_select(0, batch.to(y.device))) for batch in plan(job, round, client))
+def _taken(x: Inputs, y: Tensor, batches: Batches) -> Iterator[tuple[Inputs, Tensor]]:
+    """The batches of samples in memory, which a client's are brought together in once."""
+    if isinstance(x, Tensor) and x.device == y.device:
+        return ((x.index_select(0, batch), y.index_select(0, batch)) for batch in batches.on(y.device))
+    return ((take(x, batch), y.index_select(0, batch)) for batch in batches.on(y.device))
 
 
 def _read(job: Job, round: int, client: int) -> Iterator[tuple[Inputs, Tensor]]:
@@ -207,7 +216,7 @@ def plan(job: Job, round: int, client: int) -> Batches:
     rng = generator(job.seed, "batches", round, client)
     fixed = job.fixed_steps
     steps = int(fixed[round - 1, client]) if isinstance(fixed, np.ndarray) else fixed
-    return batches(samples, job.training, rng, steps, smallest_batch(job.module))
+    return batches(samples, job.training, rng, steps, job.smallest_batch)
 
 
 @dataclass(frozen=True)
@@ -218,7 +227,11 @@ class Batches:
     bounds: NDArray[np.int64]
 
     def __iter__(self) -> Iterator[Tensor]:
-        order, bounds = torch.from_numpy(self.order), self.bounds.tolist()
+        return self.on(torch.device("cpu"))
+
+    def on(self, device: torch.device) -> Iterator[Tensor]:
+        """The indices of each step, on this device."""
+        order, bounds = torch.from_numpy(self.order).to(device), self.bounds.tolist()
         return (order[start:stop] for start, stop in pairwise(bounds))
 
     def __len__(self) -> int:
@@ -284,6 +297,7 @@ def local_sgd(
     one, row, here = params.new_ones(1), params.unsqueeze(0), params
     kept, velocity = (torch.zeros_like(params) if each else None for each in (training.sam, training.momentum))
     optimizer = local_optimizer(training, params)
+    pull, clip, shrink = prox / scale, training.clip_norm, 1 - lr * decay
     for x, y in samples:
         if kept is not None:
             here = kept.copy_(params)
@@ -296,20 +310,20 @@ def local_sgd(
             if dual is not None and consensus is not None:
                 dual.add_(grads, alpha=climb).sub_(consensus)
         if linear is None:
-            torch.mul(here, prox / scale, out=grads)
+            torch.mul(here, pull, out=grads)
         else:
-            torch.add(linear, here, alpha=prox / scale, out=grads)
+            torch.add(linear, here, alpha=pull, out=grads)
         add_gradient(x, y)
         if kept is not None:
             params.copy_(kept)
         share = scale
-        if training.clip_norm is not None:
+        if clip is not None:
             # The same arithmetic as torch.nn.utils.clip_grad_norm_, folded into the step.
-            share *= min(1.0, training.clip_norm / (scale * float(torch.linalg.vector_norm(grads)) + 1e-6))
+            share *= min(1.0, clip / (scale * float(torch.linalg.vector_norm(grads)) + 1e-6))
         if optimizer is not None:
             optimizer.step(params, grads.mul_(share), params if ahead is None else params - ahead, decay, lr)
         elif velocity is None:
-            row.addr_(one, grads, beta=1 - lr * decay, alpha=-lr * share)  # in one pass over memory
+            row.addr_(one, grads, beta=shrink, alpha=-lr * share)  # in one pass over memory
             if ahead is not None:
                 params.add_(ahead, alpha=lr * decay)
         else:

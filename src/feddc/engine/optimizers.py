@@ -36,7 +36,7 @@ class Nesterov:
         params.add_(grads.add_(self._velocity, alpha=self._momentum), alpha=-lr)
 
 
-class Adam:
+class LocalAdam:
     """Kingma and Ba, with β = (0.9, 0.999) and ε = 1e-8; ``decoupled`` decays weights as AdamW does."""
 
     def __init__(self, params: Vector, decoupled: bool) -> None:
@@ -58,7 +58,7 @@ class Adam:
 def local_optimizer(training: LocalTraining, params: Vector) -> LocalOptimizer | None:
     """The optimiser of a client's round; None for SGD with or without momentum."""
     if training.optimizer != "sgd":
-        return Adam(params, decoupled=training.optimizer == "adamw")
+        return LocalAdam(params, decoupled=training.optimizer == "adamw")
     return Nesterov(params, training.momentum) if training.nesterov else None
 
 

@@ -102,10 +102,10 @@ class ResNet18(nn.Module):
         self.conv1 = nn.Conv2d(channels, 64, 3 if small else 7, 1 if small else 2, 1 if small else 3, bias=False)
         self.bn1 = _norm(norm, 64)
         self.maxpool = nn.Identity() if small else nn.MaxPool2d(3, 2, 1)
-        self.layer1 = nn.Sequential(Block(64, 64, 1, norm), Block(64, 64, 1, norm))
-        self.layer2 = nn.Sequential(Block(64, 128, 2, norm), Block(128, 128, 1, norm))
-        self.layer3 = nn.Sequential(Block(128, 256, 2, norm), Block(256, 256, 1, norm))
-        self.layer4 = nn.Sequential(Block(256, 512, 2, norm), Block(512, 512, 1, norm))
+        self.layer1 = nn.Sequential(ResidualBlock(64, 64, 1, norm), ResidualBlock(64, 64, 1, norm))
+        self.layer2 = nn.Sequential(ResidualBlock(64, 128, 2, norm), ResidualBlock(128, 128, 1, norm))
+        self.layer3 = nn.Sequential(ResidualBlock(128, 256, 2, norm), ResidualBlock(256, 256, 1, norm))
+        self.layer4 = nn.Sequential(ResidualBlock(256, 512, 2, norm), ResidualBlock(512, 512, 1, norm))
         self.fc = nn.Linear(512, classes)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
@@ -118,7 +118,7 @@ class ResNet18(nn.Module):
         return out
 
 
-class Block(nn.Module):
+class ResidualBlock(nn.Module):
     """Two 3×3 convolutions around a shortcut."""
 
     def __init__(self, inputs: int, outputs: int, stride: int, norm: Literal["group", "batch"]) -> None:

@@ -42,7 +42,7 @@ every round.
 """
 
 
-class Row(NamedTuple):
+class PublishedRow(NamedTuple):
     """A method, its local learning rate, and FLamby's mean over seeds 42 to 46: pooled, then each hospital."""
 
     method: str
@@ -52,15 +52,17 @@ class Row(NamedTuple):
 
 _MOMENTS = "beta1=0.9:beta2=0.999:tau=1e-8"
 ROWS = {
-    "FedAvg": Row("fedavg", 0.001, (0.748, 0.731, 0.719, 0.650, 0.640)),
-    "FedProx": Row("fedprox:mu=0.01", 0.001, (0.748, 0.731, 0.719, 0.650, 0.640)),
-    "SCAFFOLD": Row("scaffold:form=weighted", 0.001, (0.748, 0.727, 0.719, 0.650, 0.640)),
-    "SCAFFOLD, plain means": Row("scaffold", 0.001),
-    "FedAdam": Row(f"fedadam:lr=0.01:{_MOMENTS}", 0.01, (0.779, 0.752, 0.746, 0.738, 0.667)),
-    "FedYogi": Row(f"fedyogi:lr=0.01:{_MOMENTS}", 0.003162, (0.779, 0.760, 0.753, 0.738, 0.676)),
-    "FedAdagrad": Row("fedadagrad:lr=0.316228:beta1=0.9:tau=1e-8", 0.003162, (0.779, 0.760, 0.753, 0.738, 0.676)),
-    "FedDyn": Row("feddyn:alpha=0.01", 0.001),
-    "FedDC": Row("feddc:alpha=0.01", 0.001),
+    "FedAvg": PublishedRow("fedavg", 0.001, (0.748, 0.731, 0.719, 0.650, 0.640)),
+    "FedProx": PublishedRow("fedprox:mu=0.01", 0.001, (0.748, 0.731, 0.719, 0.650, 0.640)),
+    "SCAFFOLD": PublishedRow("scaffold:form=weighted", 0.001, (0.748, 0.727, 0.719, 0.650, 0.640)),
+    "SCAFFOLD, plain means": PublishedRow("scaffold", 0.001),
+    "FedAdam": PublishedRow(f"fedadam:lr=0.01:{_MOMENTS}", 0.01, (0.779, 0.752, 0.746, 0.738, 0.667)),
+    "FedYogi": PublishedRow(f"fedyogi:lr=0.01:{_MOMENTS}", 0.003162, (0.779, 0.760, 0.753, 0.738, 0.676)),
+    "FedAdagrad": PublishedRow(
+        "fedadagrad:lr=0.316228:beta1=0.9:tau=1e-8", 0.003162, (0.779, 0.760, 0.753, 0.738, 0.676)
+    ),
+    "FedDyn": PublishedRow("feddyn:alpha=0.01", 0.001),
+    "FedDC": PublishedRow("feddc:alpha=0.01", 0.001),
 }
 
 

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from ..engine.records import ClientScores, Record
-from .columns import Column, Entry
+from .columns import Entry, TableColumn
 from .lines import Line, Setting
 from .tables import Table
 from .units import amount, clock
@@ -60,7 +60,7 @@ def site_table(line: Line) -> Table | None:
         return None
     heads = [key for key in COLUMNS if any(site[key] is not None for site in last.values())]
     names = COLUMNS | {"score": line.measure.title}
-    columns = tuple(Column(key, names[key], lambda _: Entry("")) for key in heads)
+    columns = tuple(TableColumn(key, names[key], lambda _: Entry("")) for key in heads)
     rows = tuple(
         (str(client), tuple(_entry(key, site[key], line) for key in heads)) for client, site in sorted(last.items())
     )

@@ -11,7 +11,7 @@ from typing import Literal
 from ..paper.known import Known, known
 from ..study.cells import Number
 from .lines import Line, Reach, Setting
-from .ranking import Judge, by_best, by_bytes, by_rounds, rank
+from .ranking import Criterion, by_best, by_bytes, by_rounds, rank
 from .stats import spread
 from .units import amount, bound, clock
 
@@ -32,7 +32,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """What a column shows for a line; ``judge`` says what lines are compared by in it."""
 
     key: str
@@ -40,7 +40,7 @@ class Column:
     make: Callable[[Line], Entry]
     define: str = ""
     """The definition that its heading leads to."""
-    judge: Judge | None = None
+    judge: Criterion | None = None
     measured: bool = True
 
     def entries(self, lines: Sequence[Line]) -> list[Entry]:
@@ -52,9 +52,9 @@ class Column:
         return [replace(entry, bold=line is ranking.first) for entry, line in zip(found, lines, strict=True)]
 
 
-def best(setting: Setting) -> Column:
+def best(setting: Setting) -> TableColumn:
     measure = setting.measure
-    return Column(
+    return TableColumn(
         "best",
         f"best, {measure.unit}" if measure.percent else f"best {measure.name}",
         lambda line: _score(line, list(line.best().values())),
@@ -63,12 +63,12 @@ def best(setting: Setting) -> Column:
     )
 
 
-def last(setting: Setting) -> Column:
+def last(setting: Setting) -> TableColumn:
     heading = f"last 10, {setting.measure.unit}" if setting.measure.percent else "last 10"
-    return Column("last10", heading, lambda line: _score(line, list(line.last().values())), "last")
+    return TableColumn("last10", heading, lambda line: _score(line, list(line.last().values())), "last")
 
 
-def of_clients(setting: Setting, part: Literal["mean", "worst"]) -> Column:
+def of_clients(setting: Setting, part: Literal["mean", "worst"]) -> TableColumn:
     """The score over single clients; nothing where they were not scored."""
 
     def make(line: Line) -> Entry:
@@ -76,55 +76,59 @@ def of_clients(setting: Setting, part: Literal["mean", "worst"]) -> Column:
         return _score(line, found) if found else Entry("")
 
     unit = f", {setting.measure.unit}" if setting.measure.percent else ""
-    return Column(f"clients_{part}", {"mean": "clients' mean", "worst": "worst tenth"}[part] + unit, make, "clients")
+    return TableColumn(
+        f"clients_{part}", {"mean": "clients' mean", "worst": "worst tenth"}[part] + unit, make, "clients"
+    )
 
 
-def paper_best() -> Column:
-    return Column("paper_best", "best, paper, %", lambda line: _printed(of_paper(line).accuracy), "", None, False)
+def paper_best() -> TableColumn:
+    return TableColumn("paper_best", "best, paper, %", lambda line: _printed(of_paper(line).accuracy), "", None, False)
 
 
-def paper_rounds(target: float) -> Column:
-    return Column(
+def paper_rounds(target: float) -> TableColumn:
+    return TableColumn(
         "paper_rounds", "rounds, paper", lambda line: _printed(of_paper(line).rounds.get(target)), "", None, False
     )
 
 
-def seeds() -> Column:
-    return Column("seeds", "seeds", _seeds, "seeds")
+def seeds() -> TableColumn:
+    return TableColumn("seeds", "seeds", _seeds, "seeds")
 
 
-def rounds_run() -> Column:
+def rounds_run() -> TableColumn:
     def make(line: Line) -> Entry:
         done = sorted({run.points[-1].round for run in line.ran})
         text = f"{done[0]}–{done[-1]}" if len(done) > 1 else f"{done[0]}"
         return Entry(text, {"mean": mean(run.points[-1].round for run in line.ran)})
 
-    return Column("rounds", "rounds", make)
+    return TableColumn("rounds", "rounds", make)
 
 
-def moved_total() -> Column:
-    return Column("bytes", "moved", lambda line: _over_seeds([r.points[-1].moved for r in line.drawn], amount), "moved")
+def moved_total() -> TableColumn:
+    return TableColumn(
+        "bytes", "moved", lambda line: _over_seeds([r.points[-1].moved for r in line.drawn], amount), "moved"
+    )
 
 
-def epsilon() -> Column:
+def epsilon() -> TableColumn:
     """What the runs spent of a privacy budget; nothing where there was no noise."""
 
     def make(line: Line) -> Entry:
         found = [spent for run in line.drawn if (spent := run.epsilon) is not None]
         return _over_seeds(found, lambda *values: f"{mean(values):.2f}") if found else Entry("")
 
-    return Column("epsilon", "ε", make, "epsilon")
+    return TableColumn("epsilon", "ε", make, "epsilon")
 
 
-def time_total() -> Column:
+def time_total() -> TableColumn:
     def make(line: Line) -> Entry:
         found = [s for run in line.drawn if (s := run.points[-1].seconds) is not None]
         return _over_seeds(found, clock) if found else Entry("–")
 
-    return Column("seconds", "time", make, "time")
+    return TableColumn("seconds", "time", make, "time")
 
 
-def rounds_to(target: float, heading: str = "rounds") -> Column:
+def rounds_to(target: float, heading: str = "rounds") -> TableColumn:
     def make(line: Line) -> Entry:
         found = line.reach(target)
         values = [each.rounds for each in found.values() if each.reached]
@@ -134,26 +138,26 @@ def rounds_to(target: float, heading: str = "rounds") -> Column:
         least = min((each.rounds for each in found.values() if not each.reached), default=None)
         return _numbers(text, values, "" if least is None else f">{least}")
 
-    return Column("rounds", heading, make, "rounds", by_rounds(target))
+    return TableColumn("rounds", heading, make, "rounds", by_rounds(target))
 
 
-def moved_to(target: float, heading: str = "moved") -> Column:
+def moved_to(target: float, heading: str = "moved") -> TableColumn:
     def make(line: Line) -> Entry:
         return _cost(line, target, [each.moved for each in line.reach(target).values() if each.reached], amount)
 
-    return Column("bytes", heading, make, "moved", by_bytes(target))
+    return TableColumn("bytes", heading, make, "moved", by_bytes(target))
 
 
-def time_to(target: float) -> Column:
+def time_to(target: float) -> TableColumn:
     def make(line: Line) -> Entry:
         found = [each for each in line.reach(target).values() if each.reached]
         seconds = [each.seconds for each in found if each.seconds is not None]
         return Entry("–") if len(seconds) < len(found) else _cost(line, target, seconds, clock)
 
-    return Column("seconds", "time", make, "time")
+    return TableColumn("seconds", "time", make, "time")
 
 
-def speedup(setting: Setting, target: float) -> Column:
+def speedup(setting: Setting, target: float) -> TableColumn:
     """FedAvg's mean rounds over the method's; a bound where one of them did not get there with every seed."""
 
     def make(line: Line) -> Entry:
@@ -167,7 +171,7 @@ def speedup(setting: Setting, target: float) -> Column:
             return Entry("not yet")
         return ratio([(theirs[seed], mine[seed]) for seed in mine if seed in theirs])
 
-    return Column("speedup", "speed-up", make, "speedup")
+    return TableColumn("speedup", "speed-up", make, "speedup")
 
 
 def ratio(pairs: Sequence[tuple[Reach, Reach]]) -> Entry:
@@ -190,7 +194,7 @@ def ratio(pairs: Sequence[tuple[Reach, Reach]]) -> Entry:
     return Entry("–")
 
 
-def difference(setting: Setting, base: Line, lines: Sequence[Line], shown: Column) -> Column:
+def difference(setting: Setting, base: Line, lines: Sequence[Line], shown: TableColumn) -> TableColumn:
     """How much lines differ from ``base`` in a column, with the interval of the paired differences over seeds."""
 
     judge = shown.judge
@@ -223,7 +227,7 @@ def difference(setting: Setting, base: Line, lines: Sequence[Line], shown: Colum
         return Entry(text, numbers, found.significant)
 
     heading = f"{shown.heading}, MB" if shown.key == "bytes" else shown.heading
-    return Column(f"{shown.key}-difference", heading, make, "difference")
+    return TableColumn(f"{shown.key}-difference", heading, make, "difference")
 
 
 def rounds_text(found: Sequence[Reach], pending: int = 0) -> str:

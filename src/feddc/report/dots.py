@@ -11,7 +11,7 @@ from .figures import new_figure, paper_style
 from .lines import Line, Setting
 from .styles import BY_METHOD, INK
 
-Numbers: TypeAlias = Callable[[Line], Sequence[float]]
+Values: TypeAlias = Callable[[Line], Sequence[float]]
 
 
 def save_dots(setting: Setting, path: Path) -> bool:
@@ -29,7 +29,7 @@ def save_dots(setting: Setting, path: Path) -> bool:
         found = list(line.reach(target).values())
         return [getattr(each, number) / scale for each in found] if all(each.reached for each in found) else []
 
-    panels: dict[str, Numbers] = {
+    panels: dict[str, Values] = {
         f"rounds to {setting.goal}": lambda line: reached(line, "rounds"),
         f"MB to {setting.goal}": lambda line: reached(line, "moved", 1e6),
         f"best {measure.title}": lambda line: [measure.shown(each) for each in line.best().values()],

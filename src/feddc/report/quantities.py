@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from . import columns
-from .columns import Column
+from .columns import TableColumn
 from .lines import Line, Setting
 from .ranking import Ranking, rank
 from .units import amount
@@ -20,7 +20,7 @@ class Quantity:
     noun: str
     ahead: tuple[str, str]
     """What the first does, in the singular and in the plural."""
-    column: Column
+    column: TableColumn
     unit: str
     ranking: Ranking
     size: Callable[[float], str]
@@ -99,7 +99,7 @@ def moved(setting: Setting, lines: Sequence[Line]) -> Quantity | None:
     )
 
 
-def _quantity(lines: Sequence[Line], column: Column, **words: object) -> Quantity | None:
+def _quantity(lines: Sequence[Line], column: TableColumn, **words: object) -> Quantity | None:
     assert column.judge is not None
     ranking = rank(lines, column.judge)
     return None if ranking is None else Quantity(column=column, ranking=ranking, **words)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ BySeed: TypeAlias = Mapping[Repeat, float]
 
 
 @dataclass(frozen=True)
-class Judge:
+class Criterion:
     """What lines are compared by."""
 
     values: Callable[[Line], BySeed]
@@ -55,7 +55,7 @@ class Ranking:
         return bool(self.behind) and not self.level and not self.apart
 
 
-def rank(lines: Sequence[Line], judge: Judge) -> Ranking | None:
+def rank(lines: Sequence[Line], judge: Criterion) -> Ranking | None:
     """The lines whose seeds were all run to their end, by the mean of what they are judged by, if there are any."""
     known = [(line, each) for line in lines if line.complete and (each := judge.values(line))]
     if not known:
@@ -72,22 +72,22 @@ def rank(lines: Sequence[Line], judge: Judge) -> Ranking | None:
     return Ranking(first, level, behind, apart, seeds)
 
 
-def by_best(measure: Measure) -> Judge:
+def by_best(measure: Measure) -> Criterion:
     """By best score."""
-    return Judge(Line.best, measure.higher_is_better)
+    return Criterion(Line.best, measure.higher_is_better)
 
 
-def by_rounds(target: float) -> Judge:
+def by_rounds(target: float) -> Criterion:
     """By rounds to the target. A seed that did not get there counts as if it did at its next evaluation, which is the
     least that it may take: what is behind is behind by at least so much."""
 
     def values(line: Line) -> BySeed:
         return {seed: each.rounds + (0 if each.reached else _step(line)) for seed, each in line.reach(target).items()}
 
-    return Judge(values, higher=False, step=_step)
+    return Criterion(values, higher=False, step=_step)
 
 
-def by_bytes(target: float) -> Judge:
+def by_bytes(target: float) -> Criterion:
     """By bytes to the target, likewise, of the lines that get there with any seed."""
 
     def values(line: Line) -> BySeed:
@@ -96,7 +96,7 @@ def by_bytes(target: float) -> Judge:
             return {}
         return {seed: float(each.moved) for seed, each in found.items()}
 
-    return Judge(values, higher=False, step=lambda line: _step(line) * _moved(line))
+    return Criterion(values, higher=False, step=lambda line: _step(line) * _moved(line))
 
 
 def _step(line: Line) -> float:

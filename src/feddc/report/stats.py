@@ -58,8 +58,6 @@ def paired(one: Mapping[Any, float], other: Mapping[Any, float], step: float = 0
     interval narrower than that. Without a step, differences that are equal (up to rounding) have no interval, so
     nothing is claimed from them.
     """
-    from scipy import stats
-
     common = [seed for seed in one if seed in other]
     if len(common) < 2:
         return None
@@ -69,9 +67,11 @@ def paired(one: Mapping[Any, float], other: Mapping[Any, float], step: float = 0
     centre, error = mean(differences), max(deviation if deviation > rounding else 0.0, step) / math.sqrt(len(common))
     if error == 0:
         return Paired(centre, -math.inf, math.inf, 1.0, len(common), 1.0)
+    from scipy.special import stdtr, stdtrit  # Student's t, without the second that importing scipy.stats takes
+
     freedom = len(common) - 1
-    reach = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * error
-    p = 2 * float(stats.t.sf(abs(centre) / error, freedom))
+    reach = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
+    p = 2 * float(stdtr(freedom, -abs(centre) / error))
     return Paired(centre, centre - reach, centre + reach, p, len(common), p)
 
 

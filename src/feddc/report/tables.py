@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ..specs import Spec
 from ..study.config import Config
 from . import columns
-from .columns import Column, Entry, of_paper
+from .columns import Entry, TableColumn, of_paper
 from .lines import SETTING, Line, Setting, in_words
 
 TERMS = {("false", "false"): "loss", ("true", "false"): "loss + penalty", ("false", "true"): "loss + correction"}
@@ -21,7 +21,7 @@ class Table:
     key: str
     """A name for files."""
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     rows: tuple[tuple[str, tuple[Entry, ...]], ...]
     note: str = ""
     first: str = "method"
@@ -117,7 +117,7 @@ def ablation_table(setting: Setting) -> Table | None:
         return None
     base = setting.baseline()
     lines = [*([] if base is None else [base]), *sorted(variants, key=lambda line: len(_terms(line)))]
-    objective = Column("objective", "objective", lambda line: Entry("FedAvg" if line is base else _terms(line)))
+    objective = TableColumn("objective", "objective", lambda line: Entry("FedAvg" if line is base else _terms(line)))
     shown = [
         objective,
         columns.best(setting),
@@ -152,10 +152,10 @@ def overview(settings: Sequence[Setting]) -> list[Table]:
     return tables
 
 
-Make = Callable[[Setting], Column]
+Make = Callable[[Setting], TableColumn]
 
 
-def _same(column: Column) -> Make:
+def _same(column: TableColumn) -> Make:
     return lambda _: column
 
 
@@ -163,7 +163,7 @@ def _speedup(target: float) -> Make:
     return lambda setting: columns.speedup(setting, target)
 
 
-def _table(key: str, title: str, lines: Sequence[Line], shown: Sequence[Column], note: str = "") -> Table:
+def _table(key: str, title: str, lines: Sequence[Line], shown: Sequence[TableColumn], note: str = "") -> Table:
     """A row for each line, without the columns in which nothing stands."""
     found = [column.entries(lines) for column in shown]
     keep = [i for i, entries in enumerate(found) if any(entry.text for entry in entries)]
@@ -182,7 +182,7 @@ def _pivot(title: str, settings: Sequence[Setting], make: Make, printed: Make | 
         both = [replace(e, text=f"{e.text} | {b.text}") if b.text else e for e, b in zip(entries, beside, strict=True)]
         places.append({line.label: entry for line, entry in zip(setting.lines, both, strict=True)})
         shown = make(setting)
-        heads.append(Column(f"{shown.key}-{setting.title}", setting.title, shown.make, shown.define))
+        heads.append(TableColumn(f"{shown.key}-{setting.title}", setting.title, shown.make, shown.define))
     rows = tuple((label, tuple(place.get(label, Entry("")) for place in places)) for label in labels)
     note = "measured | paper" if any("|" in entry.text for _, row in rows for entry in row) else ""
     return Table(title, title, tuple(heads), rows, note)

@@ -27,6 +27,7 @@ from ..options import LocalTraining, Options
 from ..specs import options as options_of
 from .cells import Cell, labels
 from .config import FIELDS, SHORTHANDS, Config
+from .jobs import Processes
 from .runinfo import read_info, status
 from .runner import Outcome, read_outcome
 from .sources import MakeFederation, MakeModel, Objects
@@ -104,7 +105,8 @@ def compare(
     }
     with tempfile.TemporaryDirectory(prefix="feddc-") as folder:
         study = Study("compare", tuple(cells.values()), Path(folder if out is None else out))
-        found = study.run(source, Listener(), jobs=jobs)
+        with Processes(jobs) as processes:
+            found = study.run(source, Listener(), processes=processes)
         return {
             label: tuple(_result(study.place(cells[label, seed]), found[cells[label, seed]], source) for seed in seeds)
             for label in named

@@ -21,10 +21,10 @@ from .config import Config
 
 FORMAT = 2
 """1 had neither run.json nor checkpoints; its runs that have ended are read like any other."""
-Status = Literal["nothing", "under way", "format 1", "ended"]
+DirectoryStatus = Literal["nothing", "under way", "format 1", "ended"]
 
 
-def status(path: Path) -> Status:
+def status(path: Path) -> DirectoryStatus:
     """What a directory holds. A run of format 1 that has not ended has no checkpoints to continue from."""
     there = {name for name in ("config.toml", "run.json", "records.jsonl", "checkpoint") if (path / name).exists()}
     if (path / "summary.json").is_file():

@@ -14,11 +14,11 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..engine import Record, Simulation
 from ..engine.executors.choose import check_choice
-from ..errors import ConfigError, FedDCError, RunError, check, check_count
+from ..errors import ConfigError, FedDCError, RunError, check
 from ..storage.atomic import PART, write_whole
 from .cells import Cell, Number, expected_rounds, seconds_a_round
 from .config import ROLES, Config, from_toml, group_key, result_digest
@@ -27,6 +27,9 @@ from .runinfo import FORMAT, read_info, ready, status
 from .runner import Outcome, execute, read_outcome
 from .sources import Source, refuse_other
 from .trackers import require_tensorboard
+
+if TYPE_CHECKING:
+    from .jobs import Processes
 
 
 class Listener:
@@ -96,18 +99,17 @@ class Study:
         *,
         cells: Sequence[Cell] | None = None,
         fresh: bool = False,
-        jobs: int = 1,
+        processes: Processes | None = None,
         tensorboard: bool = False,
     ) -> dict[Cell, Outcome]:
         """Run what has not ended, of all cells or of these; their outcomes, where one that diverged has its error.
 
         A mistake in any cell shows before the first one runs and anything is written. ``fresh`` refuses a folder that
-        holds anything; ``jobs`` cells are run at a time.
+        holds anything; cells are run side by side where there are ``processes`` for it.
         """
-        check_count("jobs", jobs)
         cells = self.cells if cells is None else cells
         todo = [cell for cell in cells if status(self.place(cell)) != "ended"]
-        side_by_side = min(jobs, len(todo)) > 1
+        side_by_side = processes is not None and min(processes.jobs, len(todo)) > 1
         prepared = None if side_by_side or not todo else self._prepared(todo[0], source)
         for cell in todo:
             self._check(cell, source)
@@ -119,10 +121,10 @@ class Study:
             self.save() if self.kind != "run" and source.named else None
         )  # from which `feddc resume` knows what is to run
         outcomes: dict[Cell, Outcome] = {}
-        if side_by_side:
+        if processes is not None and side_by_side:
             from .jobs import run_side_by_side
 
-            outcomes |= run_side_by_side(self, todo, source, listener, jobs=jobs, tensorboard=tensorboard)
+            outcomes |= run_side_by_side(self, todo, source, listener, processes, tensorboard=tensorboard)
         for cell in cells:
             if cell not in outcomes:
                 here = prepared if todo and cell is todo[0] else None

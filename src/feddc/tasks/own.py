@@ -13,17 +13,17 @@ from ..errors import check
 from .base import Task
 from .checks import alongside, name_of, per_sample
 
-Measure = Callable[[Any, Tensor], Tensor]
+MetricFunction = Callable[[Any, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class OwnTask(Task):
     """What ``make_task`` makes."""
 
-    function: Measure
+    function: MetricFunction
     score: str
     higher_is_better: bool
-    plain: Mapping[str, Measure] = field(default_factory=dict)
+    plain: Mapping[str, MetricFunction] = field(default_factory=dict)
     """Measures that are means over samples."""
     collected: Mapping[str, Any] = field(default_factory=dict)
     """torchmetrics objects."""
@@ -47,7 +47,7 @@ class OwnTask(Task):
 
 
 def make_task(
-    loss: Measure,
+    loss: MetricFunction,
     metrics: Mapping[str, Any] | None = None,
     *,
     score: str = "loss",

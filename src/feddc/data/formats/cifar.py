@@ -16,22 +16,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .files import broken, content
-from .idx import Arrays, Part
+from .idx import Part, StoredImages
 
 PIXELS = 3 * 32 * 32
 
 
-def read_cifar10_binary(paths: Sequence[Path]) -> Arrays:
+def read_cifar10_binary(paths: Sequence[Path]) -> StoredImages:
     """cifar-10-batches-bin: records of one label byte and 3072 pixel bytes (red, green, blue planes); the test last."""
     return _join([_binary(path) for path in paths])
 
 
-def read_cifar10_pickles(paths: Sequence[Path]) -> Arrays:
+def read_cifar10_pickles(paths: Sequence[Path]) -> StoredImages:
     """cifar-10-batches-py, as torchvision unpacks it; the test batch last."""
     return _join([_pickled(path, "labels", 10) for path in paths])
 
 
-def read_cifar100_pickles(paths: Sequence[Path]) -> Arrays:
+def read_cifar100_pickles(paths: Sequence[Path]) -> StoredImages:
     """cifar-100-python with its 100 fine labels, as torchvision unpacks it; the test last."""
     return _join([_pickled(path, "fine_labels", 100) for path in paths])
 
@@ -64,9 +64,9 @@ def _checked(path: Path, x: NDArray[np.uint8], y: NDArray[Any], classes: int) ->
     return x.reshape(-1, 3, 32, 32), y.astype(np.int64)
 
 
-def _join(parts: list[Part]) -> Arrays:
+def _join(parts: list[Part]) -> StoredImages:
     x, y = (np.concatenate(each) for each in zip(*parts[:-1], strict=True))
-    return Arrays(x, y, *parts[-1])
+    return StoredImages(x, y, *parts[-1])
 
 
 class _Array:

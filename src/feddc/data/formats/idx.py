@@ -15,7 +15,7 @@ from .files import broken, content
 Part = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 
-class Arrays(NamedTuple):
+class StoredImages(NamedTuple):
     """A data set as it is stored on disk: images (n, channels, height, width) of bytes, and class numbers from 0."""
 
     x: NDArray[np.uint8]
@@ -47,16 +47,16 @@ def read_int_table(path: Path) -> NDArray[np.int64]:
     return np.frombuffer(data, dtype=">i4", offset=12).reshape(rows, columns).astype(np.int64)
 
 
-def read_mnist(paths: Sequence[Path]) -> Arrays:
+def read_mnist(paths: Sequence[Path]) -> StoredImages:
     """MNIST and its like, 28×28 grey, ten classes: training images and labels, test images and labels."""
     images, labels, test_images, test_labels = paths
-    return Arrays(*_pair(images, labels, range(10)), *_pair(test_images, test_labels, range(10)))
+    return StoredImages(*_pair(images, labels, range(10)), *_pair(test_images, test_labels, range(10)))
 
 
-def read_emnist_letters(paths: Sequence[Path]) -> Arrays:
+def read_emnist_letters(paths: Sequence[Path]) -> StoredImages:
     """The letters A to J of EMNIST Letters, as classes 0 to 9, turned upright (EMNIST stores its images transposed)."""
     images, labels, test_images, test_labels = paths
-    return Arrays(*_first_ten(images, labels), *_first_ten(test_images, test_labels))
+    return StoredImages(*_first_ten(images, labels), *_first_ten(test_images, test_labels))
 
 
 def _first_ten(images: Path, classes: Path) -> Part:

@@ -12,7 +12,7 @@ import numpy as np
 
 from .archive import check_member
 from .files import DAMAGE, broken, explained
-from .idx import Arrays, Part
+from .idx import Part, StoredImages
 from .pictures import decode_all
 
 SIDE = 64
@@ -20,7 +20,7 @@ ROOT = "tiny-imagenet-200/"
 Reader = Callable[[str], bytes]
 
 
-def read_tiny_imagenet(path: Path) -> Arrays:
+def read_tiny_imagenet(path: Path) -> StoredImages:
     """Images 3×64×64 (grey ones become RGB) of the folder or zip; classes are numbered by their sorted WordNet ids."""
     with explained(path), _files(path) as (names, read):
         number = {wnid: i for i, wnid in enumerate(sorted(_text(read("wnids.txt")).split()))}
@@ -39,7 +39,7 @@ def read_tiny_imagenet(path: Path) -> Arrays:
             if name not in known or wnid not in number:
                 raise broken(path, f"val_annotations.txt lists {name} of class {wnid or '-'}, which is not there")
             test.append((name, number[wnid]))
-        return Arrays(*_images(path, read, train), *_images(path, read, test))
+        return StoredImages(*_images(path, read, train), *_images(path, read, test))
 
 
 def _text(data: bytes) -> str:

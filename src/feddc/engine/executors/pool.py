@@ -17,7 +17,7 @@ from typing import Any
 from ... import errors
 from ...errors import ConfigError, DataError, WorkerError
 from .shared import SharedMemory
-from .worker import Task
+from .worker import Assignment
 
 # Activations are allocated and freed in every step: have the C library keep that memory rather than return it to the
 # system and fault it in anew, which was 15 % of the CNN's step.
@@ -46,11 +46,11 @@ class Pool:
             self.close()
             raise
 
-    def run(self, tasks: Iterator[Task]) -> Iterator[tuple[Task, Any]]:
+    def run(self, tasks: Iterator[Assignment]) -> Iterator[tuple[Assignment, Any]]:
         """Do the tasks, in this order, each by whichever worker is free. Results come from when a worker has nothing
         left to do: the caller's work on them then fills the core that waits for the last tasks."""
-        results: list[tuple[Task, Any]] = []
-        busy: dict[Connection, Task] = {}
+        results: list[tuple[Assignment, Any]] = []
+        busy: dict[Connection, Assignment] = {}
         idle = list(self._processes)
         for task in tasks:  # the next task is made ready while all workers are busy
             while not idle:
@@ -63,7 +63,7 @@ class Pool:
             yield from results
             results.clear()
 
-    def _collect(self, busy: dict[Connection, Task], results: list[tuple[Task, Any]]) -> list[Connection]:
+    def _collect(self, busy: dict[Connection, Assignment], results: list[tuple[Assignment, Any]]) -> list[Connection]:
         """Wait for an answer; the workers that are free after it."""
         answered = wait(list(busy))
         free = [connection for connection in busy if connection in answered]
@@ -72,13 +72,13 @@ class Pool:
             results.append((task, self._result(connection, task)))
         return free
 
-    def _send(self, connection: Connection, task: Task) -> None:
+    def _send(self, connection: Connection, task: Assignment) -> None:
         try:
             connection.send_bytes(json.dumps(asdict(task)).encode())
         except OSError:  # nobody at the other end
             raise self._death(connection, task) from None
 
-    def _result(self, connection: Connection, task: Task | None) -> Any:
+    def _result(self, connection: Connection, task: Assignment | None) -> Any:
         try:
             outcome, *rest = json.loads(connection.recv_bytes())
         except (EOFError, OSError):
@@ -87,7 +87,7 @@ class Pool:
             raise _error(task, *rest)
         return rest[0]
 
-    def _death(self, connection: Connection, task: Task | None) -> WorkerError:
+    def _death(self, connection: Connection, task: Assignment | None) -> WorkerError:
         process = self._processes[connection]
         try:
             code = process.wait(timeout=5)
@@ -128,7 +128,7 @@ def _stop(processes: dict[Connection, subprocess.Popen[bytes]], memory: SharedMe
     memory.close()
 
 
-def _doing(task: Task | None) -> str:
+def _doing(task: Assignment | None) -> str:
     if task is None:
         return "while it started"
     clients = f"client{'s' if len(task.clients) > 1 else ''} {', '.join(map(str, task.clients))}"
@@ -136,7 +136,7 @@ def _doing(task: Task | None) -> str:
     return f"while it {doing} in round {task.round}"
 
 
-def _error(task: Task | None, kind: str, message: str, trace: str) -> Exception:
+def _error(task: Assignment | None, kind: str, message: str, trace: str) -> Exception:
     known = getattr(errors, kind, None)
     if known in (ConfigError, DataError):
         error: Exception = known(message)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-Layout = Mapping[str, tuple[torch.dtype, tuple[int, ...]]]
+TensorLayout = Mapping[str, tuple[torch.dtype, tuple[int, ...]]]
 """The name, type and shape of every tensor."""
 
 _ALIGNMENT = 64  # what torch gives its own tensors: matrix products may round differently on other addresses
@@ -19,7 +19,7 @@ _ALIGNMENT = 64  # what torch gives its own tensors: matrix products may round d
 class SharedMemory:
     """Named tensors in one anonymous file: it has no name to clean up, and pages never touched cost nothing."""
 
-    def __init__(self, layout: Layout, file: int | None = None) -> None:
+    def __init__(self, layout: TensorLayout, file: int | None = None) -> None:
         """New memory, or, in a process that was handed the descriptor ``file``, the memory behind it."""
         offsets, size = _place(layout)
         self.layout = layout
@@ -48,7 +48,7 @@ def _anonymous_file(size: int) -> int:
     return file
 
 
-def _place(layout: Layout) -> tuple[dict[str, int], int]:
+def _place(layout: TensorLayout) -> tuple[dict[str, int], int]:
     offsets, end = {}, 0
     for name, (dtype, shape) in layout.items():
         offsets[name] = end

@@ -26,14 +26,14 @@ from ..evaluation import packed
 from ..local import Job, Start, one_row, train_client
 from ..rows import RowTrainer
 from .base import evaluate_block
-from .shared import Layout, SharedMemory
+from .shared import SharedMemory, TensorLayout
 
 DATA = "data."
 """What the names of the federation's tensors in shared memory begin with."""
 
 
 @dataclass(frozen=True)
-class Task:
+class Assignment:
     """Train ``clients``, whose rows begin with ``row``, or evaluate on the samples of ``block``."""
 
     round: int
@@ -50,7 +50,7 @@ class Setup:
     """What a worker is sent once. The federation's tensors are not in ``job`` but in shared memory."""
 
     job: Job
-    layout: Layout
+    layout: TensorLayout
     rows: bool = False
     """Whether clients are trained in rows."""
 
@@ -65,7 +65,7 @@ class Worker:
         self.model = FlatModel(setup.job.module)
         self.rows = RowTrainer(self.job, torch.device("cpu")) if setup.rows else None
 
-    def do(self, task: Task) -> list[Any] | None:
+    def do(self, task: Assignment) -> list[Any] | None:
         """Do one task; what JSON can hold of its result."""
         memory = self.memory
         start = Start(task.round, memory["model"], Buffers(memory["floats"], memory["ints"]))
@@ -104,7 +104,7 @@ def main(control: int, memory: int) -> None:
             reply = _failure(error)
         while True:
             parent.send_bytes(json.dumps(reply).encode())
-            task = Task(**json.loads(parent.recv_bytes()))
+            task = Assignment(**json.loads(parent.recv_bytes()))
             try:
                 reply = ["done", worker.do(task)]
             except Exception as error:  # the parent reports it

@@ -30,8 +30,8 @@ from ..local import Job, Start
 from ..rows import RowTrainer
 from .base import Correct, Parts, Trained, chunk_size, in_parts, part_size, parts
 from .pool import Pool
-from .shared import Layout, SharedMemory
-from .worker import DATA, Setup, Task
+from .shared import SharedMemory, TensorLayout
+from .worker import DATA, Assignment, Setup
 
 
 class Workers:
@@ -55,7 +55,7 @@ class Workers:
         else:
             groups = self.rows.groups(k)
 
-        def tasks() -> Iterator[Task]:
+        def tasks() -> Iterator[Assignment]:
             for group in groups:
                 some, place = tuple(clients[row] for row in group), slice(group.start, group.stop)
                 parts = correct(some)._asdict()
@@ -64,7 +64,7 @@ class Workers:
                 vectors = tuple(name for name in VECTORS if parts[name] is not None)
                 for name in vectors:
                     memory[name][place] = parts[name]
-                yield Task(start.round, group.start, some, vectors)
+                yield Assignment(start.round, group.start, some, vectors)
 
         rows = Trained(
             memory["params"][:k], Buffers(memory["row_floats"][:k], memory["row_ints"][:k]), memory["dual"][:k]
@@ -83,7 +83,7 @@ class Workers:
 
     def measure(self, start: Start, blocks: Sequence[Block]) -> list[Evaluation]:
         self._load(start)
-        tasks = [Task(start.round, block=block) for block in blocks]
+        tasks = [Assignment(start.round, block=block) for block in blocks]
         found = dict(self._run(iter(tasks)))
         return [unpacked(found[task]) for task in tasks]
 
@@ -106,7 +106,7 @@ class Workers:
             memory[f"{DATA}{name}"].copy_(tensor)
         return Pool(self.count, self._setup, memory)
 
-    def _run(self, tasks: Iterator[Task]) -> Generator[tuple[Task, Any], None, None]:
+    def _run(self, tasks: Iterator[Assignment]) -> Generator[tuple[Assignment, Any], None, None]:
         assert self._pool is not None
         try:
             yield from self._pool.run(tasks)
@@ -115,7 +115,7 @@ class Workers:
             raise
 
 
-def _layout(job: Job) -> Layout:
+def _layout(job: Job) -> TensorLayout:
     federation, model = job.federation, FlatModel(job.module)
     (params,), dtype = model.params.shape, model.params.dtype
     (floats,), (ints,) = (field.shape for field in model.buffers())

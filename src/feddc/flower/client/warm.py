@@ -24,7 +24,7 @@ from typing import Any
 
 from .pins import enforce
 
-Command = Callable[[], Any]
+Launch = Callable[[], Any]
 
 
 def serve(listener: socket.socket, supernode: int) -> None:
@@ -52,18 +52,18 @@ def serve(listener: socket.socket, supernode: int) -> None:
                 at_work[process.sentinel] = process, launcher
 
 
-def flwr_clientapp() -> Command:
+def flwr_clientapp() -> Launch:
     """What the command `flwr-clientapp` calls, with all that it and an app of ours import."""
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # threads do not survive a fork; the forks have their own environment
     import feddc.flower.client.app  # noqa: F401
 
     [entry] = entry_points(group="console_scripts", name="flwr-clientapp")
-    command: Command = entry.load()
+    command: Launch = entry.load()
     enforce()  # from here on, and in every fork
     return command
 
 
-def _work(listener: socket.socket, launcher: socket.socket, command: Command) -> None:
+def _work(listener: socket.socket, launcher: socket.socket, command: Launch) -> None:
     """In a fork: become what the launcher would have been."""
     listener.close()
     argv, environment, folder = _task(launcher)

@@ -30,7 +30,7 @@ class SilentError(RefusedError):
     """No answer at all."""
 
 
-class Asked(NamedTuple):
+class Question(NamedTuple):
     """A question that is under way."""
 
     client: int
@@ -40,7 +40,7 @@ class Asked(NamedTuple):
     when: float
 
 
-class Arrived(NamedTuple):
+class Answer(NamedTuple):
     """An answer, or why there is none, to the question of a round, which may be an earlier one than that under way."""
 
     client: int
@@ -55,7 +55,7 @@ class Correspondence:
     def __init__(self, grid: Grid, patience: float) -> None:
         """A client that has not answered after ``patience`` seconds is asked anew: its answer may have been lost."""
         self.grid, self.patience = grid, patience
-        self._asked: dict[str, Asked] = {}
+        self._asked: dict[str, Question] = {}
 
     def busy(self, client: int, node: int) -> int | None:
         """The round for which this client still trains, if it does; a node that took its place does not."""
@@ -71,7 +71,7 @@ class Correspondence:
         message = Message(to_records(packet), node, kind, group_id=str(round), ttl=within + DEFAULT_TTL)
         id = next(iter(self.grid.push_messages([message])), None)  # none: it was too large, or malformed
         if id:
-            self._asked[id] = Asked(client, node, round, kind, time.monotonic())
+            self._asked[id] = Question(client, node, round, kind, time.monotonic())
         return bool(id)
 
     def forget(self, client: int) -> None:
@@ -82,7 +82,7 @@ class Correspondence:
         """Expect no answer any more."""
         self._asked.clear()
 
-    def arrivals(self, round: int, deadline: float, kind: str = MessageType.TRAIN) -> Iterator[Arrived]:
+    def arrivals(self, round: int, deadline: float, kind: str = MessageType.TRAIN) -> Iterator[Answer]:
         """Answers of a kind as they arrive, until all of this round are there or the deadline (monotonic) is over.
 
         Those of earlier rounds come too, if they arrive meanwhile, but nobody waits for them.
@@ -95,12 +95,12 @@ class Correspondence:
                 return
             time.sleep(min(pause, left))
 
-    def _look(self, kind: str) -> Iterator[Arrived]:
+    def _look(self, kind: str) -> Iterator[Answer]:
         for ids in _parts([id for id, each in self._asked.items() if each.kind == kind], AT_ONCE):
             for message in self.grid.pull_messages(ids):
                 asked = self._asked.pop(message.metadata.reply_to_message_id, None)
                 if asked is not None:
-                    yield Arrived(asked.client, asked.round, read(message), time.monotonic() - asked.when)
+                    yield Answer(asked.client, asked.round, read(message), time.monotonic() - asked.when)
 
 
 def read(message: Message) -> Packet | RefusedError:

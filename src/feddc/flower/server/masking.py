@@ -26,11 +26,11 @@ from ...trust.secure.server import SecureServer
 from ...types import Mean, Means, Vector, Weights
 from ..packets import MESSAGE, Packet
 from .answers import check_for
-from .asking import Arrived, RefusedError
+from .asking import Answer, RefusedError
 
 log = getLogger("flwr").log
 Ask = Callable[[int, Packet, int, str], bool]
-Arrivals = Callable[[int, float, str], Any]
+Collect = Callable[[int, float, str], Any]
 
 
 class Summed(NamedTuple):
@@ -55,7 +55,7 @@ class MaskedRound:
         everyone: Weights,
         model: Vector,
         ask: Ask,
-        arrivals: Arrivals,
+        arrivals: Collect,
     ) -> None:
         self.secure, self.experiment, self.round, self.everyone, self.model = secure, experiment, round, everyone, model
         self.ask, self.arrivals = ask, arrivals
@@ -100,7 +100,7 @@ class MaskedRound:
         about |= {"secure.attempt": self.attempt, "secure.rings": self.rings}
         for client, packet in questions.items():
             self.ask(client, Packet(packet.config | about, packet.arrays), self.round, kind)
-        arrived: Arrived
+        arrived: Answer
         for arrived in self.arrivals(self.round, time.monotonic() + within, kind):
             client, answer = arrived.client, arrived.answer
             try:
