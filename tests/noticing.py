@@ -5,7 +5,7 @@ package each test calls, and how long it takes. For a mistake in a function anot
 code and runs the tests that call it, the shortest first, until one fails. A mistake outside of functions, or in what
 worker processes import, is made in a copy of the package, which a fresh pytest imports.
 
-A mistake whose tests pass for ``CPU_SECONDS`` counts as not noticed; one that never ends is noticed.
+A mistake whose tests pass for ``CPU_SECONDS`` counts as not noticed; a test that does not end any more notices it.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ from _pytest.runner import runtestprotocol
 from tests.mutants import PACKAGE, ROOT, Mistake, enclosing, mistaken
 
 CPU_SECONDS = 90
+PATIENCE = 60
+"""Seconds that a test may take before it counts as one that does not end."""
 BROKEN = 70
 """How a copy ends that could not do its work: neither noticed nor passed."""
 IN_WORKERS = ("worker.py", "workers.py", "pool.py", "shared.py")
@@ -67,6 +69,10 @@ class Taker:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         tests: list[Tested] = pickle.loads(in_a_copy(lambda: first_run(session.items)))
         print(f"{len(tests)} of {len(session.items)} tests pass without a mistake", flush=True)
+        good = {test.number for test in tests}
+        for number, item in enumerate(session.items):
+            if number not in good:
+                print(f"fails without a mistake: {item.nodeid}", flush=True)
         running: dict[int, Mistake] = {}
         for mistake in self.mistakes:
             while len(running) >= self.jobs:
@@ -91,6 +97,7 @@ def try_mistakes(mistakes: Sequence[Mistake], tests: Sequence[str], jobs: int) -
 
     def work() -> bytes:
         torch.set_num_threads(1)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # which a job in the background ignores
         taker = Taker(mistakes, jobs)
         options = ["-s", "-q", "--no-summary", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "timeout=0"]
         pytest.main([*options, *(str(ROOT / each) for each in tests)], plugins=[taker])
@@ -136,7 +143,12 @@ def notices(mistake: Mistake, items: Sequence[pytest.Item], tests: Sequence[Test
     if apart:
         return not passes_apart(mistake, [items[test.number].nodeid for test in touching])
     swap(mistake, file)
-    return any(not passes(items[test.number]) for test in touching)
+    signal.signal(signal.SIGALRM, lambda *_: os._exit(1))
+    for test in touching:
+        signal.alarm(PATIENCE + int(10 * test.seconds))
+        if not passes(items[test.number]):
+            return True
+    return False
 
 
 def _touches(test: Tested, file: str) -> bool:
@@ -167,9 +179,11 @@ def passes_apart(mistake: Mistake, tests: Sequence[str]) -> bool:
         copy = Path(name) / "feddc"
         shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
         (copy / mistake.file).write_text(ast.unparse(mistaken(mistake, PACKAGE)))
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-o", "timeout=0", *tests]
+        limit = f"timeout={PATIENCE}"
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-o", limit, *tests]
         env = {**os.environ, "PYTHONPATH": name, "PYTHONDONTWRITEBYTECODE": "1"}
-        return subprocess.run(command, cwd=ROOT, env=env, capture_output=True).returncode == 0 if tests else True
+        ended = subprocess.run(command, cwd=ROOT, env=env, capture_output=True).returncode if tests else 0
+        return ended in (0, -signal.SIGXCPU)  # all pass, or all did until CPU_SECONDS were over
 
 
 def silence() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -68,7 +69,7 @@ def test_a_killed_worker_stops_the_run_with_one_sentence_and_leaves_nobody() -> 
 
 
 @pytest.fixture
-def slow_run() -> subprocess.Popen[bytes]:
+def slow_run() -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen(
         [sys.executable, "-c", SLOW],
         stdout=subprocess.PIPE,
@@ -78,7 +79,8 @@ def slow_run() -> subprocess.Popen[bytes]:
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
     time.sleep(0.3)
-    return process
+    yield process
+    process.kill()  # a test that fails leaves nobody either
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])

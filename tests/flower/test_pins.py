@@ -148,7 +148,7 @@ def test_a_hash_that_is_none(capsys: pytest.CaptureFixture[str], monkeypatch: py
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("warm", [True, False])
 def test_a_real_site_refuses_a_changed_app_and_runs_the_pinned_one(
     app: Path, pin: str, tmp_path: Path, warm: bool
@@ -166,11 +166,13 @@ def test_a_real_site_refuses_a_changed_app_and_runs_the_pinned_one(
             "--host", "127.0.0.1", "--port", str(free_port()), "--node-config", "partition-id=0 num-partitions=1",
         )  # fmt: skip
         if not warm:
-            deployment.until(lambda: len(descendants(node.pid)) == 3, 60, "the warm process runs")
+            deployment.until(lambda: len(descendants(node.pid)) == 3, 300, "the warm process runs")
             [pid] = [pid for pid in descendants(node.pid) if b"feddc" in Path(f"/proc/{pid}/cmdline").read_bytes()]
             os.kill(pid, signal.SIGKILL)
-        log = deployment.stream(theirs, "clients=1 rounds=1 epochs=1 wait=20")
-        assert "is not used: it could not be reached or its app failed" in log
+        refused = "is not used: it could not be reached or its app failed"
+        run = deployment.run(theirs, "clients=1 rounds=1 epochs=1")
+        deployment.until(lambda: refused in deployment.logs_of(run), 500, "the site refuses the changed app")
+        deployment.flwr("stop", run, "dep")
         assert f"this site runs only the app with the hash {pin}" in deployment.log("node0")
         assert not mark.exists()
         log = deployment.stream(mine, 'clients=1 rounds=1 epochs=1 experiment="mine"')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from feddc.report.headline import Headline, headline
@@ -115,8 +116,6 @@ def test_a_diverged_method_is_not_judged(tmp_path: Path) -> None:
 
 
 def test_a_lower_score_may_be_the_better_one(tmp_path: Path) -> None:
-    from dataclasses import replace
-
     from feddc.report.measure import Measure
 
     write_seeds(tmp_path, "fedavg", [[0.5, 0.40, 0.40, 0.40], [0.5, 0.42, 0.4, 0.4], [0.5, 0.41, 0.4, 0.4]], target=0.3)
@@ -198,3 +197,24 @@ def test_labels_with_commas_are_told_apart(tmp_path: Path) -> None:
     write_run(tmp_path / "a", method="fedavg", lr=0.1, scores=reaching(7, 10))
     write_run(tmp_path / "b", method="feddc", lr=0.2, scores=reaching(5, 10))
     assert of(tmp_path).sentence == "One seed: no claim. Rounds to 90 %: FedDC, lr 0.2: 5; FedAvg, lr 0.1: 7."
+
+
+def test_the_run_furthest_back_has_the_smallest_share_of_its_rounds(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", method="fedavg", rounds=300, scores=[0.5] * 12, done=12)
+    write_run(tmp_path / "b", method="feddc", rounds=20, scores=[0.5] * 10, done=10)
+    assert of(tmp_path).sentence.endswith("the one furthest back has run 12 of 300 rounds.")
+
+
+def test_bytes_are_for_each_client_that_took_part(tmp_path: Path) -> None:
+    """However many seeds and clients each method had."""
+    write_seeds(tmp_path, "feddc", [reaching(3, 10), reaching(4, 10), reaching(3, 10)])
+    write_seeds(tmp_path, "fedavg", [reaching(8, 10), reaching(9, 10)])
+    [setting] = arrange(collect([tmp_path]))
+    assert headline(setting).cost == "A round of FedDC moves 2.0× the bytes of FedAvg."
+    moved = {"feddc": ((0,), 3000), "fedavg": ((0, 1), 2000)}
+    lines = []
+    for line in setting.lines:
+        who, size = moved[line.name]
+        once = replace(line.runs[0].records[0], participants=who, bytes_up=size, bytes_down=size)
+        lines.append(replace(line, runs=tuple(replace(run, records=(once,)) for run in line.runs[:1])))
+    assert headline(replace(setting, lines=tuple(lines))).cost == "A round of FedDC moves 3.0× the bytes of FedAvg."

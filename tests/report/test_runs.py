@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,21 @@ def test_a_line_that_is_still_being_written_is_not_an_error(tmp_path: Path) -> N
         file.write('{"round": 6, "accur')
     [run] = collect([path])
     assert (run.status, len(run.records)) == ("unfinished", 5)
+
+
+def test_a_run_without_a_round_is_left_out(tmp_path: Path) -> None:
+    write_run(tmp_path / "a")
+    empty = write_run(tmp_path / "b", method="fedavg")
+    (empty / "records.jsonl").write_text("")
+    assert [run.config.method for run in collect([tmp_path])] == ["feddc:alpha=0.1"]
+
+
+def test_an_alpha_that_is_no_number_comes_before_those_that_are(tmp_path: Path) -> None:
+    write_run(tmp_path / "a")
+    [run] = collect([tmp_path])
+    runs = [
+        replace(run, config=replace(run.config, method=f"own.py:Method:alpha={alpha}"))
+        for alpha in ("2", "0.5", "auto")
+    ]
+    [setting] = arrange(runs)
+    assert [line.options["alpha"] for line in setting.lines] == ["auto", "0.5", "2"]

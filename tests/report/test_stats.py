@@ -90,3 +90,12 @@ def test_sparkline_is_of_bounded_length_and_monotone() -> None:
     assert list(line) == sorted(line)
     assert (line[0], line[-1]) == ("▁", "█")
     assert sparkline([], 0.0) == ""
+
+
+def test_one_comparison_is_not_said_to_be_corrected() -> None:
+    found = paired({0: 1.0, 1: 2.0, 2: 4.0}, {0: 0.0, 1: 0.5, 2: 1.5})
+    assert found is not None
+    assert found.test == "paired t-test, 3 seeds, p = 0.063"
+    assert [each.test for each in correct([found, found])] == [
+        "paired t-test, 3 seeds, p = 0.13 (Holm, 2 comparisons)"
+    ] * 2

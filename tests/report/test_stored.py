@@ -117,3 +117,11 @@ def test_many_methods_are_rows_of_dots(tmp_path: Path) -> None:
     ]
     assert "**Rounds to 95 %: digits, dirichlet:0.1, 20 clients, 30 % a round**" in text
     assert "| FedAvg | 3.0 ± 0.0 |" in text
+
+
+def test_the_scores_of_single_clients_are_stored_where_there_are_few(tmp_path: Path, cells: list[Cell]) -> None:
+    file, one = tmp_path / "r.json", cells[0]
+    for clients in (0, 1, stored.FEW, stored.FEW + 1):
+        scores = tuple(0.5 + i / 100 for i in range(clients))
+        stored.save(file, {one.key: replace(run(one, 0.5), clients=scores)})
+        assert stored.load(file)[one.key].clients == (scores if clients <= stored.FEW else ())

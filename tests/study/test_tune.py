@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -108,3 +112,24 @@ def test_the_command_ends_with_one_for_the_test_set(
     chosen = feddc.study.config.from_toml(tmp_path / "winner" / "config.toml")  # type: ignore[attr-defined]
     assert chosen.validation == 0
     assert f"--alpha {chosen.method.partition('alpha=')[2]}" in command
+
+
+def test_two_processes_try_as_many_as_were_asked_for_and_ctrl_c_keeps_them(tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    options = [word for key, value in (TINY | {"rounds": 300}).items() for word in (f"--{key}", str(value))]
+    search = ["tune", "--over", "lr=1e-3..0.5", "--trials", "5", "--jobs", "2", "--out", str(tmp_path / "t")]
+    command = [sys.executable, "-m", "feddc", *search, *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0)
+    assert process.stdout is not None
+    next(line for line in process.stdout if "of 5" in line)
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130, said
+    assert said.splitlines()[-1] == (
+        "feddc: interrupted before all 5 settings were tried: repeat the command to continue"
+    )
+    assert "resume" not in said
+    again = subprocess.run(command, capture_output=True, text=True, check=True)
+    ended = re.search(r"best of (\d+) finished and (\d+) stopped early", again.stdout)
+    assert ended is not None
+    assert sum(map(int, ended.groups())) == 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import WorkerError, check
+from ..errors import StoppedError, WorkerError, check
 from .options import Output, configurations, experiment_options, gather, jobs_option, output_options, typed
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def tune(
     test set. Poor settings are stopped early. The command can be stopped and repeated with the same --out. At the end
     it prints the command that runs the winner on the test set.
     """
+    from ..study.interrupts import Interrupts
     from ..study.sources import Named
     from ..study.tune import Range, Search
 
@@ -64,6 +66,8 @@ def tune(
     search = Search(
         ranges, configure, folder, seeds=range(first, first + seeds), process=int(os.environ.get(PROCESS, "0"))
     )
+    if search.process:
+        Interrupts.sentence = b""
     say = (lambda _: None) if output.show.quiet else click.echo
     say(
         f"{trials} settings of {', '.join(each.key for each in ranges)}, "
@@ -71,13 +75,22 @@ def tune(
     )
     helpers = [_helper(typed("jobs", "quiet"), folder, i) for i in range(1, jobs)]
     try:
-        found = search.run(Named(output.data_dir), trials, lambda done, line: say(f"{done:>4} of {trials}  {line}"))
+        search.run(Named(output.data_dir), trials, lambda done, line: say(f"{done:>4} of {trials}  {line}"))
         for each in helpers:
             if each.wait() != 0:
                 raise WorkerError(f"a process of --jobs ended with exit code {each.returncode}; repeat the command")
+    except (StoppedError, KeyboardInterrupt) as error:  # the latter between two rounds
+        by = error.signal if isinstance(error, StoppedError) else signal.SIGINT
+        if search.process:
+            sys.exit(128 + by)  # the process that leads the search says it
+        what = f"before all {trials} settings were tried: repeat the command to continue"
+        raise StoppedError(by, what) from None
     finally:
         for each in helpers:
-            each.terminate()
+            if each.poll() is None:
+                each.send_signal(signal.SIGINT)  # it finishes its round and keeps it
+        for each in helpers:
+            each.wait()
     found = search.found()
     best = ", ".join(f"{key}={_text(value)}" for key, value in found.best.items())
     say(
@@ -88,12 +101,13 @@ def tune(
     say(f"on the test set: {_winner(found.best, first, seeds)}")
 
 
-def _helper(command: str, folder: Path, number: int) -> subprocess.Popen[bytes]:
+def _helper(typed: str, folder: Path, number: int) -> subprocess.Popen[bytes]:
     """The same search in another process: trials are shared through the folder."""
-    words = [*shlex.split(command)[1:], "--quiet", "--jobs", "1"]
+    words = [*shlex.split(typed)[1:], "--quiet", "--jobs", "1"]
     words += [] if "--out" in words else ["--out", str(folder)]
     environment = {**os.environ, PROCESS: str(number), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    return subprocess.Popen([sys.executable, "-m", "feddc", *words], env=environment)
+    command = [sys.executable, "-m", "feddc", *words]
+    return subprocess.Popen(command, env=environment, process_group=0)  # Ctrl-C reaches only us, and we pass it on
 
 
 def _winner(best: Any, first: int, seeds: int) -> str:

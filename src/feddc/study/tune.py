@@ -1,8 +1,8 @@
 """Choosing hyper-parameters on validation data, with Optuna (``feddc[tune]``).
 
 A trial is a setting of the options that are searched, run with every seed; its value is the mean over seeds of the last
-tenth of the validation scores. Trials and runs are on disk as they go: the same call again continues, and several
-processes may work on one folder.
+tenth of the validation scores. Trials and runs are on disk as they go: the same call again continues. One process
+leads a search, and others may take a part of its trials.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from filelock import FileLock
+
 from ..engine import Record
 from ..errors import ConfigError, InUseError, check, check_count
+from ..storage.lock import Lock
 from ..tasks import score_of
 from .cells import Cell
 from .config import Config, group_key
@@ -103,24 +106,48 @@ class Search:
         self.process = process
 
     def run(self, source: Source, trials: int, on_trial: Callable[[int, str], None] = lambda *_: None) -> Tuned:
-        """Run trials until there are so many; ``on_trial`` is told of each that has ended, by its number."""
+        """Run trials until there are so many; ``on_trial`` is told of each that has ended, by its number.
+
+        What was interrupted is tried again first: its runs are on disk and continue.
+        """
         check_count("trials", trials)
         optuna = require_optuna()
         self.folder.mkdir(parents=True, exist_ok=True)
-        study = self._study(optuna, source)
-        _again(optuna, study)
-        ended = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
-        stop = optuna.study.MaxTrialsCallback(trials, states=ended)
+        leading = Lock(self.folder) if self.process == 0 else None
+        try:
+            study = self._study(optuna, source)
+            if leading is not None:
+                _again(optuna, study)
+            self._run(optuna, study, source, trials, on_trial)
+            return self.found()
+        finally:
+            if leading is not None:
+                leading.release(remove=True)
 
-        def report(study: Any, trial: Any) -> None:
-            done = len(study.get_trials(deepcopy=False, states=ended))
-            said = "stopped early" if trial.value is None or trial.state != ended[0] else f"{trial.value:.4f}"
+    def _run(self, optuna: Any, study: Any, source: Source, trials: int, on_trial: Callable[[int, str], None]) -> None:
+        kinds = optuna.trial.TrialState
+        ended = (kinds.COMPLETE, kinds.PRUNED)
+
+        def begin() -> Any | None:
+            """The next trial, or None if as many as are wanted have ended or are under way."""
+            with FileLock(self.folder / "next.lock"):
+                begun = study.get_trials(deepcopy=False, states=(*ended, kinds.RUNNING))
+                return study.ask() if len(begun) < trials else None
+
+        while (trial := begin()) is not None:
+            try:
+                value = self._value(optuna, trial, source)
+            except optuna.TrialPruned:
+                study.tell(trial, state=kinds.PRUNED)
+                said = "stopped early"
+            except BaseException:
+                study.tell(trial, state=kinds.FAIL)
+                raise
+            else:
+                study.tell(trial, value)
+                said = f"{value:.4f}"
             setting = ", ".join(f"{key}={_short(value)}" for key, value in trial.params.items())
-            on_trial(done, f"{setting}: {said}")
-
-        if len(study.get_trials(deepcopy=False, states=ended)) < trials:
-            study.optimize(lambda trial: self._value(optuna, trial, source), callbacks=[stop, report])
-        return self.found()
+            on_trial(len(study.get_trials(deepcopy=False, states=ended)), f"{setting}: {said}")
 
     def found(self) -> Tuned:
         """What the folder holds."""
@@ -216,8 +243,10 @@ def require_optuna() -> Any:
 
 
 def _again(optuna: Any, study: Any) -> None:
-    """Try again what was interrupted: its runs are on disk and continue."""
+    """Put down again what was interrupted; what is under way belongs to a process that was killed."""
     kinds = optuna.trial.TrialState
+    for each in study.get_trials(deepcopy=False, states=(kinds.RUNNING,)):
+        study.tell(each.number, state=kinds.FAIL)
     tried = study.get_trials(deepcopy=False)
     known = [each.params for each in tried if each.state in (kinds.COMPLETE, kinds.PRUNED, kinds.WAITING)]
     for each in tried:
