@@ -58,7 +58,7 @@ def from_csv(
     task: Literal["classification", "regression"] = "classification",
     augment: Augment | None = None,
 ) -> Federation:
-    """A federation from a folder with one CSV file a client, or from one CSV file to be split among ``clients``.
+    """A federation from a folder with one CSV file per client, or from one CSV file to be split among ``clients``.
 
     The column ``label`` holds class numbers from 0, or with ``task="regression"`` the numbers to predict. All other
     columns are numeric features, which are standardised by their training mean and deviation. A file test.csv in the
@@ -71,7 +71,7 @@ def from_csv(
 def images(
     request: Request, path: str, size: int | None = None, grey: bool = False, holdout: float = 0.2
 ) -> Federation:
-    """Your own images: folders CLIENT/CLASS, or CLASS and a split (images:path=FOLDER); see docs/own-data.md."""
+    """Your own images: folders CLIENT/CLASS, or just CLASS and a split (images:path=FOLDER); see docs/own-data.md."""
     if size is not None:
         check_count("size", size)
     root = Path(path)
@@ -100,7 +100,7 @@ def csv(
     holdout: float = 0.2,
     task: Literal["classification", "regression"] = "classification",
 ) -> Federation:
-    """Your own tables: a CSV file a client, or one and a split (csv:path=FOLDER); see docs/own-data.md."""
+    """Your own tables: one CSV file per client, or one file and a split (csv:path=FOLDER); see docs/own-data.md."""
     if classes is not None:
         check_count("classes", classes, 2)
     numeric = task == "regression"
