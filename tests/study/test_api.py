@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -146,8 +147,11 @@ def test_a_comparison_side_by_side(tmp_path: Path, federation: feddc.Federation)
     one = feddc.compare(["fedavg", Mine()], Net(6, 3), federation, **options)
     two = feddc.compare(["fedavg", Mine()], Net(6, 3), federation, **options, out=tmp_path / "c", jobs=2)
     assert all(same(one[name][0], two[name][0]) for name in one)
+    made = feddc.compare(["fedavg", Mine()], lambda seed: Net(6, 3), federation, **options, jobs=2)  # noqa: ARG005
+    assert all(same(one[name][0], made[name][0]) for name in one)
+    lock = threading.Lock()
     with pytest.raises(feddc.ConfigError, match="cannot be sent to other processes"):
-        feddc.compare(["fedavg", "feddc"], lambda seed: Net(6, 3), federation, **options, jobs=2)  # noqa: ARG005
+        feddc.compare(["fedavg", "feddc"], lambda seed: Net(6, 3 + lock.locked() * seed), federation, **options, jobs=2)
     with pytest.raises(feddc.ConfigError, match="leave jobs at 1"):
         feddc.compare(["fedavg"], Net(6, 3), federation, **options, jobs=2, callbacks=[feddc.Callback()])
 

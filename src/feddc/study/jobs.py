@@ -23,6 +23,7 @@ from multiprocessing.context import ForkProcess
 from types import TracebackType
 from typing import Any
 
+import cloudpickle
 import torch
 
 from .. import errors
@@ -188,11 +189,10 @@ def _received(processes: Processes, connection: Connection) -> tuple[Any, ...]:
 
 def _pickled(study: Study, source: Source, tensorboard: bool) -> bytes:
     try:
-        return pickle.dumps((study, source, tensorboard))
+        pickled: bytes = cloudpickle.dumps((study, source, tensorboard))  # also a class that a script defines
+        return pickled
     except Exception as error:  # whatever an object of the user's raises
-        raise ConfigError(
-            f"these objects cannot be sent to other processes, so leave jobs at 1, or define them in a module: {error}"
-        ) from error
+        raise ConfigError(f"these objects cannot be sent to other processes, so leave jobs at 1: {error}") from error
 
 
 def _fault(kind: str, sentence: str) -> FedDCError:
