@@ -1,6 +1,6 @@
-"""FedDC on a table of your own: one CSV file a client. Copy this file and change the folder.
+"""FedDC on tables of your own: one CSV file per client. Copy this file and change the folder.
 
-Run it as it is and it first writes a small folder of the right form, so that you can see what one looks like.
+If the folder does not exist, the script first writes a small example of it.
 """
 
 from __future__ import annotations

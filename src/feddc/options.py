@@ -131,7 +131,7 @@ class Sampling:
     """Who takes part in a round, and who of them answers."""
 
     participation: float | None = option(None, "probability with which each client joins a round")
-    cohort_size: int | None = option(None, "fixed number of clients a round, instead of --participation")
+    cohort_size: int | None = option(None, "fixed number of clients per round, instead of --participation")
     dropout: float = option(0.0, "probability with which a client of the cohort never answers")
 
     def __post_init__(self) -> None:

@@ -202,3 +202,20 @@ def test_augmentation_that_does_not_fit(tmp_path: Path) -> None:
         from_csv(**options, augment=lambda batch, _: batch[:1])
     with pytest.raises(feddc.ConfigError, match=r"augment must be a function of \(batch, generator\), not 'flip'"):
         from_csv(**options, augment="flip")
+
+
+def test_class_names_in_a_table_are_numbered_alike_for_all_clients(tmp_path: Path) -> None:
+    rows = {"a": ["well", "sick", "well"], "b": ["sick", "sick", "dead"]}
+    for site, labels in rows.items():
+        lines = [f"{i},{label}" for i, label in enumerate(labels)]
+        (tmp_path / f"{site}.csv").write_text("\n".join(["age,outcome", *lines]) + "\n")
+    federation = feddc.from_csv(tmp_path, label="outcome", holdout=0)
+    assert federation.preparation is not None
+    names = federation.preparation.classes
+    assert names == ("dead", "sick", "well")
+    assert [[names[y] for y in federation.y[rows]] for rows in federation.clients] == list(rows.values())
+    with pytest.raises(feddc.ConfigError, match="3 class names, dead, sick, well: it needs 2 to 2"):
+        feddc.from_csv(tmp_path, label="outcome", classes=2)
+    (tmp_path / "b.csv").write_text("age,outcome\n1,\n")
+    with pytest.raises(feddc.DataError, match="line 2: the label is empty, where others are class names"):
+        feddc.from_csv(tmp_path, label="outcome")

@@ -28,7 +28,7 @@ def test_merged_moments_are_those_of_all_samples(sizes: list[int], far: float, s
     x = np.random.default_rng(seed).normal(size=(sum(sizes), 4)) + far
     found = merged(moments(part) for part in np.split(x, np.cumsum(sizes)[:-1]))
     assert found.n == len(x)
-    np.testing.assert_allclose(found.mean, x.mean(0), rtol=1e-12)
+    np.testing.assert_allclose(found.mean, x.mean(0), rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(found.spread, ((x - x.mean(0)) ** 2).sum(0), rtol=1e-6)
 
 

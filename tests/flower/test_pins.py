@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import hashlib
 import os
 import shutil
 import signal
@@ -123,6 +124,38 @@ def test_compiled_code_beside_the_pinned_source_is_not_used(unpacked: Path, pin:
     (tmp_path / "mark").unlink()
     assert run(unpacked, "hospitals.client", pin).returncode == 0
     assert not (tmp_path / "mark").exists()
+
+
+UNPACK = """
+from feddc.flower.client.pins import enforce
+enforce()
+import sys
+from pathlib import Path
+from flwr.cli.install import install_from_fab
+install_from_fab(Path(sys.argv[1]).read_bytes(), skip_prompt=True)
+"""
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+def test_an_app_whose_version_is_a_path_is_not_unpacked_there(unpacked: Path, tmp_path: Path, pinned: bool) -> None:
+    home = tmp_path / "home" / ".flwr"
+    home.mkdir(parents=True)
+    settings = unpacked / "pyproject.toml"
+    settings.write_text(settings.read_text().replace('"1.0.0"', '"1/../../../../taken/here"'))
+    files = {path.relative_to(unpacked).as_posix(): path.read_bytes() for path in unpacked.rglob("*") if path.is_file()}
+    files = {name: content for name, content in files.items() if not name.startswith(".info")}
+    listed = [f"{name},{hashlib.sha256(content).hexdigest()},0" for name, content in files.items()]
+    with zipfile.ZipFile(tmp_path / "built", "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+        archive.writestr(".info/CONTENT", "\n".join(listed))
+    env = {**os.environ, **OFFLINE, "FLWR_HOME": str(home), "PYTHONPATH": str(Path(feddc.__file__).parents[1])}
+    env |= {PIN: "0" * 64} if pinned else {}
+    command = [sys.executable, "-P", "-c", UNPACK, str(tmp_path / "built")]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) is not pinned, done.stderr  # Flower itself would do it
+    assert (tmp_path / "taken").exists() is not pinned
+    assert ("outside Flower's folder" in done.stderr) is pinned
 
 
 def test_the_hash_changes_with_every_file(

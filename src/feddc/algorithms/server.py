@@ -45,7 +45,7 @@ class ServerOptimizer(Protocol):
 
 @dataclass(frozen=True)
 class SGD:
-    """Server learning rate and momentum: two-sided learning rates, FedAvgM.
+    """A server learning rate and momentum (FedAvgM).
 
     ``of="gradient"`` is momentum of update/η_t, as FedNova's authors have it: where clients' rate falls, what the
     momentum carries on falls with it.
@@ -75,7 +75,7 @@ class SGD:
 
 @dataclass(frozen=True)
 class Adam:
-    """v ← β2 v + (1 − β2) Δ²."""
+    """Adam on the server: v ← β2 v + (1 − β2) Δ²."""
 
     lr: float = 0.01
     beta1: float = 0.9
@@ -99,7 +99,7 @@ class Adam:
 
 @dataclass(frozen=True)
 class Yogi:
-    """v ← v − (1 − β2) Δ² sign(v − Δ²)."""
+    """Yogi on the server: v ← v − (1 − β2) Δ² sign(v − Δ²)."""
 
     lr: float = 0.01
     beta1: float = 0.9
@@ -123,7 +123,7 @@ class Yogi:
 
 @dataclass(frozen=True)
 class Adagrad:
-    """v ← v + Δ²."""
+    """Adagrad on the server: v ← v + Δ²."""
 
     lr: float = 0.1
     beta1: float = 0.0
@@ -144,7 +144,7 @@ class Adagrad:
 
 @dataclass(frozen=True)
 class ExP:
-    """A longer step the more the clients disagree."""
+    """FedExP: a longer step the more the clients disagree."""
 
     eps: float = 1e-3
     form: Literal["code", "paper"] = "code"

@@ -10,7 +10,10 @@ import click
 
 @click.group()
 def flower() -> None:
-    """A real federation on Flower, with clients on separate machines (feddc[flower], docs/federation.md)."""
+    """Run a real federation on Flower, with clients on separate machines.
+
+    Needs feddc[flower]; docs/federation.md is the guide.
+    """
 
 
 @flower.command()

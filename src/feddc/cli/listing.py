@@ -13,7 +13,10 @@ from ..specs import Option
 @click.command("list")
 @click.argument("kind", required=False)
 def list_names(kind: str | None) -> None:
-    """Show methods, data, models, robust rules and all other names, each with one line and its options."""
+    """List methods, data sets, models, splits, rules and attacks, with their options.
+
+    KIND is one of methods, servers, data, splits, models, robust, attacks and privacy; without it all are listed.
+    """
     from rich.console import Console
     from rich.table import Table
 
@@ -36,7 +39,7 @@ def list_names(kind: str | None) -> None:
         "attacks": ATTACKS,
         "privacy": PRIVACY,
     }
-    given = ("request", "shape", "classes")  # what the program itself passes
+    given = {"data": ("request",), "models": ("shape", "classes")}  # what the program itself passes
     if kind is not None and kind not in kinds:
         raise unknown("kind", kind, kinds)
     console = Console(highlight=False)
@@ -45,7 +48,7 @@ def list_names(kind: str | None) -> None:
         for column in ("name", "what it is", "options"):
             shown.add_column(column)
         for each, factory in kinds[name].items():
-            shown.add_row(each, specs.summary(factory), _options(specs.options(factory, given)))
+            shown.add_row(each, specs.summary(factory), _options(specs.options(factory, given.get(name, ()))))
         console.print(shown)
         console.print()
     console.print(

@@ -40,13 +40,15 @@ class Output(NamedTuple):
 def experiment_options(*, without: str) -> Callable[[Command], Command]:
     """Add an option for every key of the configuration except ``without``."""
 
+    varying = {key for usual in DATA_DEFAULTS.values() for key in usual}  # whose default depends on the data set
+
     def add(command: Command) -> Command:
         for name, help in reversed(SHORTHANDS.items()):
             command = click.option(_flag(name), name, metavar="NUMBER", help=help)(command)
         for name, field in reversed(FIELDS.items()):
             if name != without:
                 usual = DATA_DEFAULTS["digits"].get(name, field.default)
-                shown = "" if usual is None else f"  [digits: {usual}]"
+                shown = "" if usual is None else f"  [{'digits' if name in varying else 'default'}: {usual}]"
                 kind = TYPES[name]
                 choices = get_args(kind) if get_origin(kind) is Literal else ()
                 metavar = "|".join(choices) or str(field.type).partition(" ")[0].upper()

@@ -11,9 +11,10 @@ import click
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 def predict(run: Path, files: tuple[Path, ...]) -> None:
-    """Print the prediction of the model in the run directory RUN for each row of CSV FILES, or for each picture.
+    """Predict new rows or pictures with the model of a run.
 
-    Rows and pictures are prepared as in training; the run directory stores how.
+    Prints one line for each row of CSV FILES, or for each picture. They are prepared as in training; the run directory
+    RUN stores how.
     """
     from ..study.trained import load_model
 

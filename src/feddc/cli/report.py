@@ -39,9 +39,10 @@ def report(
     csv: Path | None,
     target: float | None,
 ) -> None:
-    """Make one self-contained HTML page from RUNS: run directories, or folders of comparisons, sweeps and studies.
+    """Make one self-contained HTML page from run directories.
 
-    The figures go into a folder beside the page, named after it.
+    RUNS are run directories, or folders of comparisons, sweeps and reproductions. The figures go into a folder beside
+    the page, named after it.
     """
     formats = [each.strip() for each in figures.split(",")] if figures is not None else []
     for each in formats:
@@ -75,7 +76,10 @@ def report(
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--port", type=click.IntRange(0, 65535), default=8642, help="0 picks a free one  [default: 8642]")
 def watch(folder: Path, port: int) -> None:
-    """Show the report of a running experiment in the browser, refreshed while it runs, on this machine only."""
+    """Show the report of a running experiment in the browser.
+
+    The page is refreshed while runs in FOLDER are in progress, and is served on this machine only.
+    """
     from ..report.watch import HOST, serve
 
     with serve(folder, port) as server:

@@ -38,7 +38,9 @@ def tune(
     output: Output,
     **given: Any,
 ) -> None:
-    """Search for the best options on validation data: feddc tune --over alpha=1e-3..1 --over lr=0.01..0.3
+    """Search for the best options on validation data.
+
+    For example: feddc tune --over alpha=1e-3..1 --over lr=0.01..0.3 --trials 30
 
     A tenth of every client's samples is set aside as validation data (--validation), so that nothing is chosen on the
     test set. Poor settings are stopped early. The command can be stopped and repeated with the same --out. At the end

@@ -17,7 +17,7 @@ from ..tasks import Classification, Regression, Task
 from .federation import Augment, Federation
 from .formats.files import explained
 from .formats.pictures import decode_all, picture_size
-from .formats.tabular import Sheet, read_rows
+from .formats.tabular import read_rows
 from .partition import Indices
 from .preparation import Preparation
 from .request import Request
@@ -58,12 +58,12 @@ def from_csv(
     task: Literal["classification", "regression"] = "classification",
     augment: Augment | None = None,
 ) -> Federation:
-    """A federation from a folder with one CSV file a client, or from one CSV file to be split among ``clients``.
+    """A federation from a folder with one CSV file per client, or from one CSV file to be split among ``clients``.
 
-    The column ``label`` holds class numbers from 0, or with ``task="regression"`` the numbers to predict. All other
-    columns are numeric features, which are standardised by their training mean and deviation. A file test.csv in the
-    folder is the test set; without it, the share ``holdout`` of every client's rows is. ``augment`` changes a batch of
-    standardised training rows at random, with the generator that it is given.
+    The column ``label`` holds class numbers from 0, or class names, or with ``task="regression"`` the numbers to
+    predict. All other columns are numeric features, which are standardised by their training mean and deviation. A
+    file test.csv in the folder is the test set; without it, the share ``holdout`` of every client's rows is.
+    ``augment`` changes a batch of standardised training rows at random, with the generator that it is given.
     """
     return csv(Request(clients, split, seed), str(path), label, classes, holdout, task).augmented(augment)
 
@@ -71,7 +71,7 @@ def from_csv(
 def images(
     request: Request, path: str, size: int | None = None, grey: bool = False, holdout: float = 0.2
 ) -> Federation:
-    """Your own images: folders CLIENT/CLASS, or CLASS and a split (images:path=FOLDER); see docs/own-data.md."""
+    """Your own images: folders CLIENT/CLASS, or just CLASS and a split (images:path=FOLDER); see docs/own-data.md."""
     if size is not None:
         check_count("size", size)
     root = Path(path)
@@ -100,7 +100,7 @@ def csv(
     holdout: float = 0.2,
     task: Literal["classification", "regression"] = "classification",
 ) -> Federation:
-    """Your own tables: a CSV file a client, or one and a split (csv:path=FOLDER); see docs/own-data.md."""
+    """Your own tables: one CSV file per client, or one file and a split (csv:path=FOLDER); see docs/own-data.md."""
     if classes is not None:
         check_count("classes", classes, 2)
     numeric = task == "regression"
@@ -112,20 +112,25 @@ def csv(
         train = [file for file in files if root.is_file() or file.stem != TEST]
         if not train:
             raise DataError(f"{root} has no CSV files: it needs one for every client")
-        tables: list[Sheet] = []
-        for file in train:
-            header = tables[0].columns if tables else None
-            tables.append(read_rows(file, label, classes, header, numeric=numeric))
+        first = read_rows(train[0], label, classes, None, "numbers" if numeric else None)
+        tables = [first, *(read_rows(file, label, classes, first.columns, first.labels) for file in train[1:])]
         given = len(files) > len(train)
-        last = root / f"{TEST}.csv"
-        test = read_rows(last, label, classes, tables[0].columns, numeric=numeric) if given else None
+        test = read_rows(root / f"{TEST}.csv", label, classes, first.columns, first.labels) if given else None
     x, y = np.concatenate([each.x for each in tables]), np.concatenate([each.y for each in tables])
+    names: tuple[str, ...] = ()
+    if first.labels == "names":
+        names = tuple(np.unique(np.concatenate([y, test.y]) if test else y).tolist())  # numbered for all clients alike
+        good = len(names) > 1 and (classes is None or len(names) <= classes)
+        check(good, f"{root} has {len(names)} class names, {', '.join(names[:9])}: it needs 2 to {classes or 'many'}")
+        y = np.searchsorted(names, y)
+        test = test and test._replace(y=np.searchsorted(names, test.y))
     owners = np.repeat(np.arange(len(tables)), [len(each.y) for each in tables])
     held_out = None if test is None else (test.x, test.y)
     known = 1 if numeric else classes or int(max(y.max(), test.y.max() if test else 0)) + 1
-    columns = tuple(name for name in tables[0].columns if name != label)
+    columns = tuple(name for name in first.columns if name != label)
     learned: Task = Regression() if numeric else Classification()
-    return _federation(request, root, x, y, owners, held_out, known, holdout, Preparation((), (), columns), learned)
+    prepared = Preparation((), (), columns, names)
+    return _federation(request, root, x, y, owners, held_out, known, holdout, prepared, learned)
 
 
 def _parts(root: Path) -> dict[str, dict[str, list[Path]]]:

@@ -25,7 +25,7 @@ class Split(Protocol):
 
 @dataclass(frozen=True)
 class IID:
-    """Shuffled parts; with ``stratified=true`` each client has every class in the same proportion."""
+    """Shuffled parts; with stratified=true each client has every class in the same proportion."""
 
     stratified: bool = False
 

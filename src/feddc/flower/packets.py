@@ -7,6 +7,7 @@ the raw bytes of each array. Nothing is pickled on either way.
 from __future__ import annotations
 
 import json
+import secrets
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..errors import DataError
 
-ARRAYS, CONFIG = "arrays", "config"
+ARRAYS, CONFIG, NONCE = "arrays", "config", "nonce"
 MESSAGE = "secure.message"
 """The array that holds a message of secure aggregation, as bytes."""
 
@@ -32,6 +33,15 @@ def to_records(packet: Packet) -> RecordDict:
     """As the content of a Flower message."""
     arrays = ArrayRecord({name: Array(array) for name, array in packet.arrays.items()})
     return RecordDict({ARRAYS: arrays, CONFIG: ConfigRecord(packet.config)})
+
+
+def question(packet: Packet) -> RecordDict:
+    """As the content of a question, with a random number that only the client that is asked gets to know.
+
+    Flower names a message by the hash of its content and takes any member's answer to it: a name that another client
+    could work out would let it answer in the place of the one that was asked.
+    """
+    return to_records(Packet(packet.config | {NONCE: secrets.token_hex(16)}, packet.arrays))
 
 
 def from_records(content: RecordDict) -> Packet:

@@ -65,6 +65,8 @@ def load_model(run: str | Path, module: nn.Module | None = None) -> TrainedModel
     """The model of a run that has ended, with its preparation; ``module`` is needed for a class of your own."""
     path = Path(run)
     weights = path / "model.safetensors"
+    if not path.is_dir():
+        raise RunError(f"there is no run {path}: give the directory that `feddc run --out` left")
     if not weights.is_file():
         raise RunError(f"{path} has no trained model: `feddc resume {path}` ends a run that was interrupted")
     info = read_info(path)

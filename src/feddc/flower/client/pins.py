@@ -23,9 +23,10 @@ from importlib.metadata import entry_points
 from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ...errors import ConfigError
+from ..home import flower_home
 from .launcher import COMMAND, PIN
 
 _LEFT_OUT = {".info", "__pycache__"}
@@ -149,6 +150,18 @@ def enforce(trust: Sequence[str] = ()) -> None:
     wanted = os.environ.get(PIN)
     if wanted and not trusted():
         sys.meta_path.insert(0, PinnedFinder(wanted, [*sys.path, *trust]))
+        sys.addaudithook(_stay_inside)
+
+
+def _stay_inside(event: str, arguments: tuple[Any, ...]) -> None:
+    """Refuse a folder for an app outside Flower's own: its name has the app's version, which may be "1/../../…".
+
+    Flower unpacks an app before anything of it is imported, so what is refused later would already be on the disk.
+    """
+    if event == "os.mkdir" and isinstance(arguments[0], str | os.PathLike):
+        place, home = Path(arguments[0]), flower_home()
+        if place.is_relative_to(home) and ".." in place.relative_to(home).parts:
+            raise NotPinnedError("this app is to be unpacked outside Flower's folder; it is not")
 
 
 def trusted() -> list[str]:

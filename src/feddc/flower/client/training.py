@@ -25,7 +25,8 @@ from ...engine.losses import own_loss
 from ...engine.membership import reweighed
 from ...engine.precision import check_precision
 from ...engine.rounds import diverged
-from ...errors import ConfigError, check
+from ...engine.screening import LARGEST
+from ...errors import ConfigError, check, check_number
 from ...models import Buffers, FlatModel
 from ...options import Compress
 from ...tasks import Classification, score_of
@@ -119,6 +120,7 @@ class TrainingClient:
         state, lost, trained_with = memory.recall(seen, shape.client, int(config.get("oldest", seen)))
         if trained_with is not None:
             state = reweighed(algorithm, state, trained_with, len(self.samples.y))
+        check_number("the weight that the server sends", float(config["weight"]), 0, LARGEST)
         weight = torch.tensor([[config["weight"]]], dtype=torch.float32)
         rows = as_rows(state)
         federation = self._federation(agreed)

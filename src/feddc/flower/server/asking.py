@@ -16,7 +16,7 @@ from flwr.serverapp import Grid
 
 from ...errors import DataError
 from ..failures import FAILED, PLACE, explain
-from ..packets import Packet, from_records, to_records
+from ..packets import Packet, from_records, question
 
 AT_ONCE = 8
 """So many answers are fetched at a time: each is as large as the model."""
@@ -68,7 +68,7 @@ class Correspondence:
     ) -> bool:
         """Send a question; False if it could not be sent."""
         self.forget(client)
-        message = Message(to_records(packet), node, kind, group_id=str(round), ttl=within + DEFAULT_TTL)
+        message = Message(question(packet), node, kind, group_id=str(round), ttl=within + DEFAULT_TTL)
         id = next(iter(self.grid.push_messages([message])), None)  # none: it was too large, or malformed
         if id:
             self._asked[id] = Question(client, node, round, kind, time.monotonic())
@@ -119,10 +119,10 @@ def read(message: Message) -> Packet | RefusedError:
 
 
 def pauses() -> Iterator[float]:
-    """Seconds to wait between looks, for ever: a tenth of the time waited so far, between 0.2 and 3."""
+    """Seconds to wait between looks, for ever: a fiftieth of the time waited so far, between 0.2 and 3."""
     began = time.monotonic()
     while True:
-        yield min(max(0.2, (time.monotonic() - began) / 10), 3.0)
+        yield min(max(0.2, (time.monotonic() - began) / 50), 3.0)
 
 
 def _parts(ids: Sequence[str], size: int) -> Iterator[Sequence[str]]:

@@ -15,7 +15,7 @@ from flwr.app import Message, MessageType
 from flwr.serverapp import Grid
 
 from ...errors import ConfigError, RunError
-from ..packets import Packet, to_records
+from ..packets import Packet, question
 from .asking import RefusedError, pauses, read
 
 INTRODUCTION_SECONDS = 45
@@ -71,8 +71,8 @@ class Members:
         self._known &= online
         self._asked = {id: asked for id, asked in self._asked.items() if asked[0] in online}
         for node in sorted(online - self._known):
-            question = Message(to_records(Packet({"ask": "who"})), node, MessageType.QUERY)
-            id = next(iter(self.grid.push_messages([question])), None)
+            message = Message(question(Packet({"ask": "who"})), node, MessageType.QUERY)
+            id = next(iter(self.grid.push_messages([message])), None)
             if id:  # else it is asked again at the next look
                 self._asked[id] = node, time.monotonic()
                 self._known.add(node)
