@@ -233,3 +233,11 @@ def test_a_method_that_never_arrives_is_not_said_to_arrive_first(tmp_path: Path)
         " No difference is shown from FedProx, which gets there with 1 of 2 seeds;"
         " SCAFFOLD, which gets there with none of 2 seeds."
     )
+
+
+def test_of_many_that_are_equal_four_are_shown(tmp_path: Path) -> None:
+    for method in ("fedavg", "fedprox", "scaffold", "feddyn", "feddc"):
+        write_seeds(tmp_path, method, [reaching(7, 10)])
+    found = of(tmp_path)
+    assert found.sentence == "One seed: no claim. Rounds to 90 %: FedAvg 7, FedProx 7, SCAFFOLD 7, FedDyn 7."
+    assert found.cards[1].who == "5 methods"

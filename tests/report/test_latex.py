@@ -46,6 +46,7 @@ def test_text_of_runs_cannot_be_latex() -> None:
         r"\textbackslash{}input\{x\} \& 50 \% \$a\_1\$ \textasciitilde{}\textasciicircum{}\#"
     )
     assert escape("FedDC α=0.1 漢") == r"FedDC $\alpha$=0.1 ?"
+    assert escape("Ångström \u017f\u0180") == "Ångström \u017f?"  # T1 has Latin letters up to here
 
 
 def test_every_number_of_a_table_as_csv(setting: Setting) -> None:
