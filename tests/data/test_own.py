@@ -219,3 +219,8 @@ def test_class_names_in_a_table_are_numbered_alike_for_all_clients(tmp_path: Pat
     (tmp_path / "b.csv").write_text("age,outcome\n1,\n")
     with pytest.raises(feddc.DataError, match="line 2: the label is empty, where others are class names"):
         feddc.from_csv(tmp_path, label="outcome")
+
+
+def test_a_folder_that_is_given_as_a_data_set(tmp_path: Path) -> None:
+    with pytest.raises(feddc.ConfigError, match=f"give csv:path={tmp_path}:label=COLUMN or images:path={tmp_path}"):
+        feddc.load(str(tmp_path))

@@ -52,6 +52,8 @@ def load(
     ``data_dir`` is the data folder; by default the environment variable FEDDC_DATA, or the user's cache folder.
     ``augment`` changes training batches at random; without it the data set's own augmentation, if it has one, does.
     """
+    own = name not in DATA and Path(name).exists() and not name.endswith(".py")
+    check(not own, f"'{name}' is a file or folder: give csv:path={name}:label=COLUMN or images:path={name}")
     federation: Federation = specs.make("data set", DATA, name, request=Request(clients, split, seed, data_dir))
     check(isinstance(federation, Federation), f"data set '{name}' must give a feddc.Federation, not {federation!r}")
     found = replace(federation, origin=(name, split))
