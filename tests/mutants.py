@@ -147,7 +147,8 @@ def _change(node: ast.AST) -> None:
 def _statements(tree: ast.AST) -> dict[int, int]:
     """For every node in which a mistake is worth making, the simple statement around it, both by number.
 
-    Annotations, messages and ``__all__`` are left out: a mistake there is no mistake.
+    Annotations, messages, ``__all__`` and zip's ``strict``, which only catches other mistakes, are left out: a mistake
+    there is no mistake.
     """
     numbers = {id(node): i for i, node in enumerate(ast.walk(tree))}
     found: dict[int, int] = {}
@@ -160,6 +161,8 @@ def _statements(tree: ast.AST) -> dict[int, int]:
             found[numbers[id(node)]] = statement
         called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
         if isinstance(node, skipped) or called in ("check", "option", "TypeVar"):
+            return
+        if isinstance(node, ast.keyword) and node.arg == "strict":
             return
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             return

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import gc
+import importlib
 import os
 import pickle
 import resource
@@ -142,6 +143,8 @@ def notices(mistake: Mistake, items: Sequence[pytest.Item], tests: Sequence[Test
     touching.sort(key=lambda test: test.seconds)
     if apart:
         return not passes_apart(mistake, [items[test.number].nodeid for test in touching])
+    module = ["feddc", *Path(mistake.file).with_suffix("").parts]
+    importlib.import_module(".".join(module).removesuffix(".__init__"))  # some are imported when they are needed
     swap(mistake, file)
     signal.signal(signal.SIGALRM, lambda *_: os._exit(1))
     for test in touching:

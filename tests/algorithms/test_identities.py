@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import feddc
+from feddc.algorithms import make_method
 from feddc.algorithms.base import evaluated
 from feddc.algorithms.server import ExP
 from feddc.types import LossBatch, Seen
@@ -328,3 +329,26 @@ def test_scaffold_as_the_feddc_paper_ran_it_gives_every_client_the_same_number_o
     simulation = feddc.Simulation(method, nn.Linear(6, 3), make_federation([4, 8, 24]), rounds=1, training=training)
     assert simulation.steps.flatten().tolist() == steps
     assert simulation.job.fixed_steps == fixed
+
+
+@pytest.mark.parametrize("text", ["feddyn", "fedspeed:rho=0", "fedsmoo:rho=0", "fedlesam:base=feddyn:rho=0", "feddc"])
+def test_which_pull_is_clipped(text: str) -> None:
+    """FedDyn's αθ is added after the clip, as weight decay is; FedDC's is part of what is clipped.
+
+    In the first round, with everybody, both move by twice the clients' mean update.
+    """
+    federation = make_federation([12])
+    torch.manual_seed(1)
+    model = nn.Linear(6, 3)
+    training = feddc.LocalTraining(epochs=1, batch_size=None, lr=0.1, lr_decay=1.0, weight_decay=0.0, clip_norm=0.1)
+    assert federation.test is not None
+    x, y = federation.test
+    loss = nn.functional.cross_entropy(model(x), y)
+    gradient = nn.utils.parameters_to_vector(torch.autograd.grad(loss, list(model.parameters()))).detach()
+    theta = nn.utils.parameters_to_vector(model.parameters()).detach()
+    found = feddc.train(make_method(f"{text}:alpha=0.5"), model, federation, rounds=1, training=training).model
+    moved = nn.utils.parameters_to_vector(found.parameters()).detach() - theta
+    inside = gradient if text == "feddc" else gradient - 0.5 * theta
+    outside = 0.0 * theta if text == "feddc" else 0.5 * theta
+    assert float(inside.norm()) > 0.1
+    torch.testing.assert_close(moved, -0.2 * (0.1 * inside / inside.norm() + outside), rtol=1e-4, atol=1e-6)

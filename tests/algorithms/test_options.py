@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import feddc
@@ -100,3 +102,13 @@ def test_what_a_method_says_of_itself(text: str) -> None:
     wanted = {**ORDINARY, "over_all": {}, **OWN.get(text, {})}
     assert {key: getattr(method, key, usual) for key, usual in {**ORDINARY, "over_all": {}}.items()} == wanted
     assert getattr(getattr(method, "server", None), "reads_spread", False) == (text == "fedexp")
+
+
+def test_a_class_of_ones_own_that_is_half_a_method_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "half_methods.py"
+    halves = "".join(f"class {name}:\n    {name} = None\n\n" for name in ("upload", "aggregate"))
+    file.write_text(f"import feddc\n\n{halves}class Whole(feddc.FedAvg):\n    pass\n")
+    for half in ("upload", "aggregate"):
+        with pytest.raises(feddc.ConfigError, match="is not a method"):
+            make_method(f"{file}:{half}")
+    assert str(make_method(f"{file}:Whole")) == DEFAULTS["fedavg"].replace("FedAvg", "Whole")

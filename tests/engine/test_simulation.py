@@ -271,3 +271,24 @@ def test_a_model_with_lazy_layers_is_refused_until_it_has_seen_a_batch(federatio
         feddc.Simulation(feddc.FedDC(), model, federation, rounds=1)
     model(federation.x[:2])
     assert len(list(feddc.simulate(feddc.FedDC(), model, federation, rounds=1, training=FAST))) == 1
+
+
+def test_the_state_can_be_kept_before_and_after_a_round_and_not_within_one(federation: feddc.Federation) -> None:
+    model = nn.Linear(6, 3)
+    run = feddc.Simulation(feddc.FedDC(), model, federation, rounds=3, training=FAST, executor="in-process")
+    first = run.state()
+    run.step()
+    kept, rows = run.state(), run.store.gather(range(5))
+    assert not torch.equal(first["server.model"], kept["server.model"])
+    again = feddc.Simulation(feddc.FedDC(), model, federation, rounds=3, training=FAST, executor="in-process")
+    again.restore(1, kept)
+    again.store.scatter(range(5), rows)
+    assert torch.equal(run.state()["server.model"], again.state()["server.model"])
+    run.step()
+    again.step()
+    assert torch.equal(run.state()["server.model"], again.state()["server.model"])
+    run.evaluate = None  # type: ignore[assignment, method-assign]
+    with pytest.raises(TypeError):
+        run.step()
+    with pytest.raises(feddc.RunError, match="round 3 was not finished"):
+        run.state()

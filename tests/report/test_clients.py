@@ -76,3 +76,21 @@ def test_what_a_run_was_made_with(tmp_path: Path) -> None:
     assert (found["parameters"], found["torch"], found["arithmetic"]) == ("16", "9.9", "plain")
     assert found["finished"].endswith("UTC")
     assert parameters(run / "config.toml") is None
+
+
+def test_what_a_site_costs_is_added_up_and_what_it_has_is_the_last(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "a", rounds=3)
+    told = [
+        {"client": 0, "samples": 10, "update": 2.0, "bytes_up": 1000, "bytes_down": 500, "seconds": 1.0},
+        {"client": 0, "samples": 12, "bytes_up": 1000, "bytes_down": 0, "seconds": None},
+        {"client": 0, "samples": 12, "update": 3.0, "drift": 0.5, "bytes_up": 1000, "bytes_down": 500, "seconds": 0.5},
+    ]
+    lines = [json.loads(line) for line in (run / "records.jsonl").read_text().splitlines()]
+    texts = [json.dumps({**line, "sites": [site]}) + "\n" for line, site in zip(lines, told, strict=True)]
+    (run / "records.jsonl").write_text("".join(texts))
+    [setting] = arrange(collect([run]))
+    table = site_table(setting.lines[0])
+    assert table is not None
+    [(name, row)] = table.rows
+    shown = {column.key: entry.numbers["mean"] for column, entry in zip(table.columns, row, strict=True)}
+    assert (name, shown) == ("0", {"samples": 12, "update": 3.0, "drift": 0.5, "seconds": 1.5, "moved": 4000})

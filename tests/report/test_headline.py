@@ -218,3 +218,26 @@ def test_bytes_are_for_each_client_that_took_part(tmp_path: Path) -> None:
         once = replace(line.runs[0].records[0], participants=who, bytes_up=size, bytes_down=size)
         lines.append(replace(line, runs=tuple(replace(run, records=(once,)) for run in line.runs[:1])))
     assert headline(replace(setting, lines=tuple(lines))).cost == "A round of FedDC moves 3.0× the bytes of FedAvg."
+
+
+def test_a_method_that_never_arrives_is_not_said_to_arrive_first(tmp_path: Path) -> None:
+    """With two seeds little can be shown: it said that all four reach the target in the fewest rounds."""
+    write_seeds(tmp_path, "fedavg", [reaching(n, 30) for n in (20, 20, 21)])
+    write_seeds(tmp_path, "feddc", [reaching(n, 30) for n in (5, 6, 5)])
+    write_seeds(tmp_path, "feddyn", [reaching(n, 30) for n in (6, 5, 6)])
+    write_seeds(tmp_path, "scaffold", [reaching(99, 30)] * 2)
+    write_seeds(tmp_path, "fedprox", [reaching(n, 30) for n in (6, 99)])
+    found = of(tmp_path).sentence
+    assert found == (
+        "FedDC and FedDyn reach 90 % in the fewest rounds; no difference between them is shown with these 2 seeds."
+        " No difference is shown from FedProx, which gets there with 1 of 2 seeds;"
+        " SCAFFOLD, which gets there with none of 2 seeds."
+    )
+
+
+def test_of_many_that_are_equal_four_are_shown(tmp_path: Path) -> None:
+    for method in ("fedavg", "fedprox", "scaffold", "feddyn", "feddc"):
+        write_seeds(tmp_path, method, [reaching(7, 10)])
+    found = of(tmp_path)
+    assert found.sentence == "One seed: no claim. Rounds to 90 %: FedAvg 7, FedProx 7, SCAFFOLD 7, FedDyn 7."
+    assert found.cards[1].who == "5 methods"

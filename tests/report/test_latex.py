@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from feddc.report.columns import Entry
+from feddc.report.columns import Entry, TableColumn
 from feddc.report.export import export_csv, export_latex, table_rows
 from feddc.report.latex import escape, tabular
 from feddc.report.lines import Setting, arrange
 from feddc.report.runs import collect
-from feddc.report.tables import difference_table, rounds_table, score_table
+from feddc.report.tables import Table, difference_table, rounds_table, score_table
 from tests.report.runs import reaching, write_run, write_seeds
 
 
@@ -46,6 +46,7 @@ def test_text_of_runs_cannot_be_latex() -> None:
         r"\textbackslash{}input\{x\} \& 50 \% \$a\_1\$ \textasciitilde{}\textasciicircum{}\#"
     )
     assert escape("FedDC α=0.1 漢") == r"FedDC $\alpha$=0.1 ?"
+    assert escape("Ångström \u017f\u0180") == "Ångström \u017f?"  # T1 has Latin letters up to here
 
 
 def test_every_number_of_a_table_as_csv(setting: Setting) -> None:
@@ -97,3 +98,19 @@ def test_it_compiles(tmp_path: Path) -> None:
     assert "undefined" not in done.stdout
     wide = [float(each) for each in re.findall(r"Overfull \\hbox \(([\d.]+)pt too wide", done.stdout)]
     assert max(wide, default=0.0) < 1, done.stdout  # no table sticks out of its column or page
+
+
+def test_letters_become_smaller_so_that_nothing_sticks_out_of_a_page() -> None:
+    """Two columns have a space each beside the letters of their longest entry."""
+
+    def room(letters: int) -> str:
+        heading = TableColumn("x", "h", lambda _: Entry(""))
+        table = Table("x", "title", (heading,), (("FedAvg", (Entry("9" * (letters - 8)),)),))
+        kind, _, rest = tabular(table, "x").partition("[t]\n\\centering")
+        return kind.removeprefix("\\begin") + rest.partition("\\setlength")[0]
+
+    fits = {"{table}": 44, "{table*}": 88, "{table*}\\small": 96, "{table*}\\footnotesize": 108}
+    fits |= {"{table*}\\scriptsize": 124}
+    after = [*list(fits)[1:], "{table*}\\tiny"]
+    for (size, most), larger in zip(fits.items(), after, strict=True):
+        assert (room(most), room(most + 1)) == (size, larger)

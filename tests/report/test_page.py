@@ -169,3 +169,9 @@ def test_a_missing_plotly_is_one_sentence(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setitem(__import__("sys").modules, "plotly.offline", None)
     with pytest.raises(feddc.ConfigError, match=r"needs plotly, which is not installed: pip install 'feddc\[report\]'"):
         render(settings(write_run(tmp_path / "r")), "title")
+
+
+def test_how_many_runs_are_unfinished(tmp_path: Path) -> None:
+    for seed in (0, 1, 2):
+        write_run(tmp_path / f"{seed}", seed=seed, done=3 if seed == 2 else None)
+    assert "1 of 3 runs unfinished" in body(arrange(collect([tmp_path])))

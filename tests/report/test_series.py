@@ -96,3 +96,16 @@ def test_lines_keep_their_look_from_figure_to_figure(tmp_path: Path) -> None:
     assert looks["FedAvg"].colour == INK
     assert (looks["FedDC"].colour, looks["FedDC"].width) == ("#D55E00", 3)
     assert len({look.colour for look in looks.values()}) == 4
+
+
+def test_heat_maps_have_at_most_so_many_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hundred, fewer where there are many clients and methods, and twenty at the least."""
+    write_run(tmp_path / "a", rounds=450)
+    setting = only(tmp_path)
+    for cells, columns in ((400_000, 200), (1200, 100), (12, 20)):
+        monkeypatch.setattr(series, "HEAT_CELLS", cells)
+        found = series.heats([setting], setting)[0]
+        assert len(found["round"]) == len(found["update"][0]) == columns
+    assert len(series.heats([setting, setting], setting)[0]["round"]) == 20
+    monkeypatch.setattr(series, "HEAT_CELLS", 1200)
+    assert len(series.heats([setting, setting], setting)[0]["round"]) == 50

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 import feddc
 from feddc.engine import Record
+from feddc.engine.records import ClientScores
 from feddc.paper.studies import Selection, select
 from feddc.report import pages, stored
 from feddc.report.lines import arrange
@@ -125,3 +127,16 @@ def test_the_scores_of_single_clients_are_stored_where_there_are_few(tmp_path: P
         scores = tuple(0.5 + i / 100 for i in range(clients))
         stored.save(file, {one.key: replace(run(one, 0.5), clients=scores)})
         assert stored.load(file)[one.key].clients == (scores if clients <= stored.FEW else ())
+
+
+def test_what_is_stored_is_short(tmp_path: Path, cells: list[Cell]) -> None:
+    file, one = tmp_path / "r.json", cells[0]
+    records = [Record(i, {"accuracy": 1 / 7} if i < 3 else {}, (), 700 * i, 900, 0.26) for i in (1, 2, 3)]
+    known = ClientScores.of([1 / 3, 2 / 3], records[0].score)
+    records[2] = replace(records[2], clients=known)
+    stored.save(file, {one.key: of_records(one.config, records, "finished")})
+    [packed] = json.loads(file.read_text()).values()
+    assert packed["accuracy"] == [0.14286, 0.14286, None]
+    assert packed["kilobytes"] == [2, 2, 3]
+    assert packed["seconds"] == 0.8
+    assert packed["clients"] == {"mean": 0.5, "worst": 0.33333, "scores": [0.333333, 0.666667]}

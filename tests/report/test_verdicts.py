@@ -125,3 +125,9 @@ def test_the_page(tmp_path: Path) -> None:
 def test_nothing_to_compare(tmp_path: Path) -> None:
     with pytest.raises(feddc.RunError, match="no results of the paper's cells"):
         summary.page(tmp_path, "")
+
+
+def test_one_round_is_close_whatever_its_share() -> None:
+    assert rounds(5, 4, 4, 4).verdict() == "agrees"  # a quarter more, but one round
+    assert rounds(3, 4, 4, 4, typical=0.3).verdict() == "agrees"
+    assert rounds(6, 4, 4, 4, typical=0.3).verdict() == "chance"

@@ -88,9 +88,12 @@ def _sentence(setting: Setting, what: Quantity) -> tuple[str, str]:
     if not ranking.behind:
         return f"{_none_shown(what)}.{out}", ""
     by, test = what.against(setting.baseline(first))
-    if not ranking.level:
+    level = [line for line in ranking.level if not what.short(line)]
+    if short := [f"{line.label}{what.short(line)}" for line in ranking.level if what.short(line)]:
+        out = f" No difference is shown from {'; '.join(short)}.{out}"
+    if not level:
         return f"{first.label} {what.ahead[0]}: {what.show(first)}, {by}.{out}", f"{test[0].upper()}{test[1:]}."
-    names, seeds = _names([first, *ranking.level]), f"these {ranking.seeds} seeds"
+    names, seeds = _names([first, *level]), f"these {ranking.seeds} seeds"
     sentence = f"{names} {what.ahead[1]}; no difference between them is shown with {seeds}.{out}"
     return sentence, f"{first.label}: {what.show(first)}, {by} ({test})."
 
