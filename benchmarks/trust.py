@@ -183,14 +183,14 @@ def draw(rows: Mapping[str, Sequence[tuple[float, float]]], title: str, file: Pa
     """Accuracy against ε, a line for each method, with the standard deviation of the seeds."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6, 3.6), layout="constrained")
+    figure = Figure(figsize=(7.5, 3.6), layout="constrained")
     axes = figure.subplots()
     names = ["∞" if each is None else str(each) for each in EPSILONS]
     for method, found in rows.items():
         middle, spread = zip(*found, strict=True)
         axes.errorbar(names[: len(found)], middle, spread, label=method, marker="o", capsize=3)
     axes.set(xlabel="ε (δ = 1e-5)", ylabel="accuracy, %", title=title)
-    axes.legend(fontsize="small")
+    figure.legend(loc="outside right upper", fontsize="small")
     figure.savefig(file, dpi=150)
 
 

@@ -40,3 +40,16 @@ def test_a_file_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(Path, "replace", seen_replace)
     tensors.write(tmp_path / "state.safetensors", {"a": torch.ones(2)}, {})
     assert done == ["fsync", "replace", "fsync"]  # the content, the name, the folder
+
+
+def test_tensors_that_share_memory_are_written_each_for_itself(tmp_path: Path) -> None:
+    whole = torch.arange(12.0).view(3, 4)
+    given = {"whole": whole, "again": whole, "row": whole[1], "column": whole[:, 1], "turned": whole.t()}
+    given |= {"empty": torch.zeros(0), "none": torch.zeros(0, dtype=torch.int64), "number": torch.tensor(3)}
+    tensors.write(tmp_path / "all.safetensors", given, {"a": "b"})
+    found, about = tensors.read(tmp_path / "all.safetensors")
+    assert about == {"a": "b"}
+    assert found.keys() == given.keys()
+    for name, tensor in given.items():
+        assert torch.equal(found[name], tensor), name
+        assert found[name].dtype == tensor.dtype

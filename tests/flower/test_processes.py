@@ -110,6 +110,15 @@ def test_fewer_clients_than_asked_for(deployment: Deployment) -> None:
     assert deployment.records("hospitals") == []
 
 
+def test_a_simulation_that_is_sent_to_real_sites_ends_before_it_trains(deployment: Deployment) -> None:
+    for client in range(3):
+        deployment.supernode(client, warm=True)
+    log = deployment.stream(deployment.folder / "hospitals", "simulation=true rounds=1")
+    assert "was to be a simulation" in log
+    assert "nothing was trained" in log
+    assert deployment.records("hospitals") == []
+
+
 def test_the_app_runs_in_flowers_own_simulation(tmp_path: Path) -> None:
     write_app(tmp_path / "hospitals")
     with Deployment(tmp_path) as deployment:

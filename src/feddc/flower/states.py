@@ -31,17 +31,19 @@ class Templates(NamedTuple):
     client: Any
     """One client's state, vectors (P,)."""
     upload: Any
-    """One client's upload, vectors (P,)."""
+    """One client's upload, vectors (P,); None where it was not asked for."""
     buffers: Buffers
 
 
-def templates(algorithm: Algorithm, model: FlatModel) -> Templates:
-    """What this method sends, keeps and uploads for this model."""
+def templates(algorithm: Algorithm, model: FlatModel, *, uploads: bool = True) -> Templates:
+    """What this method sends, keeps and, if that is asked for, uploads for this model."""
     if model.params.dtype != torch.float32:
         raise ConfigError(f"on Flower vectors travel as float32, but the model has {model.params.dtype}")
     params = model.params.clone()
     server = algorithm.init_server(params)
     sent, client = algorithm.broadcast(server), algorithm.init_client(params)
+    if not uploads:
+        return Templates(server, sent, client, None, model.buffers())
     still = LocalResult(
         delta=torch.zeros_like(params).unsqueeze(0), steps=torch.ones(1, 1), round=1, nominal=1, lr=1.0, rate=1.0
     )

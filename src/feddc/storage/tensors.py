@@ -15,9 +15,20 @@ from .atomic import write_whole
 
 def write(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, str]) -> None:
     """Write tensors and a few words about them; after a crash the file is the old one or the new one."""
-    # Clones, as safetensors refuses tensors that share memory, such as tied weights.
-    data = save({name: tensor.contiguous().clone() for name, tensor in tensors.items()}, dict(about))
-    write_whole(path, data)
+    write_whole(path, save(_apart(tensors), dict(about)))
+
+
+def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors, each in memory of its own: safetensors refuses those that share it, such as tied weights."""
+    found, taken = dict[str, Tensor](), set[int]()
+    for name, tensor in tensors.items():
+        own = tensor.contiguous()
+        memory = own.untyped_storage()
+        if memory.nbytes() != own.nbytes or memory.data_ptr() in taken:
+            own = own.clone()
+        taken.add(own.untyped_storage().data_ptr())
+        found[name] = own
+    return found
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:

@@ -108,7 +108,7 @@ class TrainingClient:
         began, config = time.perf_counter(), asked.config
         algorithm = method_from(config, self.methods)
         experiment, round, seen = experiment_of(config), int(config["round"]), int(config["seen"])
-        shape = templates(algorithm, self.model)
+        shape = templates(algorithm, self.model, uploads=False)
         agreed, vectors, own = self._arrays(asked)
         compression = compression_from(config)
         sent = unpacked(vectors, shape.sent, compression, shape.sent._fields)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from ...engine.compress import Compression
 from ...engine.screening import bad_rows
@@ -128,6 +129,7 @@ class Answers:
         self._folder = tempfile.TemporaryDirectory(prefix="answers-", dir=folder)
         self.experiment, self.shape, self.compression = experiment, shape, compression
         self.updates: dict[int, Update] = {}
+        self._names: dict[int, list[str]] = {}  # of the arrays of each answer, in the order of their files
 
     def __enter__(self) -> Answers:
         return self
@@ -146,10 +148,11 @@ class Answers:
         first, *others = as_rows(upload)
         for bad in bad_rows([client], first, others):  # absurdly large, as a simulation would refuse it
             raise RefusedError(bad.reason)
-        norm = math.sqrt(sum(float((field.double() ** 2).sum()) for field in upload))
+        norm = math.hypot(*(float(torch.linalg.vector_norm(field, dtype=torch.float64)) for field in upload))
         figures = {key: float(value) for key, value in answer.config.items() if key in FIGURES and _is_number(value)}
-        with self._path(client).open("wb") as file:
-            np.savez(file, allow_pickle=False, **answer.arrays)
+        self._names[client] = list(answer.arrays)
+        for path, array in zip(self._paths(client), answer.arrays.values(), strict=True):
+            np.save(path, array, allow_pickle=False)
         self.updates[client] = Update(client, round, norm, figures, answer.config.get("lost") is True)
         return self.updates[client]
 
@@ -168,8 +171,8 @@ class Answers:
 
     def read(self, client: int) -> tuple[Any, Any]:
         """A client's upload and buffers."""
-        with np.load(self._path(client), allow_pickle=False) as stored:
-            return self._read(dict(stored))
+        stored = (np.load(path, mmap_mode="c", allow_pickle=False) for path in self._paths(client))  # nothing is copied
+        return self._read(dict(zip(self._names[client], stored, strict=True)))
 
     def _read(self, arrays: Mapping[str, Any]) -> tuple[Any, Any]:
         vectors, own = split_buffers(dict(arrays))
@@ -179,8 +182,8 @@ class Answers:
         except DataError as error:
             raise RefusedError(str(error)) from None
 
-    def _path(self, client: int) -> Path:
-        return Path(self._folder.name) / f"{client}.npz"
+    def _paths(self, client: int) -> list[Path]:
+        return [Path(self._folder.name) / f"{client}-{place}.npy" for place in range(len(self._names[client]))]
 
 
 FIGURES = ("samples", "drift", "update", "seconds")
