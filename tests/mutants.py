@@ -193,15 +193,16 @@ def main() -> int:
     known, lines, enough = accepted(), [], True
     for room in given.rooms:
         seen = missed = 0
-        every = [each for each in mistakes(PACKAGE, room) if str(each) not in known and each.file not in ELSEWHERE]
-        chosen = random.Random(given.seed).sample(every, min(given.each, len(every)))
+        every = [each for each in mistakes(PACKAGE, room) if each.file not in ELSEWHERE]
+        drawn = random.Random(given.seed).sample(every, min(given.each, len(every)))
+        chosen = [each for each in drawn if str(each) not in known]  # so that a new line does not change what is drawn
         for mistake, good in try_mistakes(chosen, TESTS[room], given.jobs):
             seen, missed = seen + 1, missed + (not good)
             print(f"{room} {seen} {'noticed' if good else 'PASSED '}  {mistake}", flush=True)
         share = 1 - missed / max(1, seen)
-        lines.append(f"{room}: {seen - missed} of {seen} noticed ({share:.1%})")
+        lines.append(f"{room}: {seen - missed} of {seen} noticed ({share:.1%}), {len(drawn) - seen} accepted")
         enough &= share >= WANTED
-    print("\n".join([*lines, f"{len(known)} accepted"]))
+    print("\n".join(lines))
     return 0 if enough else 1
 
 

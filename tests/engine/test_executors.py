@@ -74,6 +74,7 @@ def corrections(rows: int, params: int) -> list[Correction]:
         Correction(prox=2e-4),
         Correction(linear, prox=column, scale=scale, start=offset, ahead=offset.flip(1), decay=column),
         Correction(scale=0.3, ahead=offset, decay=0.2),
+        Correction(scale=0.3),
         Correction(linear, dual=offset, consensus=0.1 * offset.flip(1)),
     ]
 
@@ -110,7 +111,7 @@ def workers() -> Iterator[Workers]:
     executor.close()
 
 
-@pytest.mark.parametrize("which", range(7))
+@pytest.mark.parametrize("which", range(8))
 def test_workers_give_the_bits_of_in_process(workers: Workers, which: int) -> None:
     plain = InProcess(workers.job)
     begin = start(workers.job.module)

@@ -58,3 +58,10 @@ def test_a_disk_without_room_for_a_whole_row_is_reported(monkeypatch: pytest.Mon
     monkeypatch.setattr(os, "pwrite", lambda file, data, at: pwrite(file, bytes(data)[: len(bytes(data)) // 2], at))
     with pytest.raises(OSError, match="no room for the state of the clients"):
         store.scatter([2], State(torch.ones(1, 3), torch.zeros(1, 0)))
+
+
+def test_states_stay_in_memory_while_all_clients_together_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    initial = State(torch.zeros(3), torch.zeros(2, 2))
+    monkeypatch.setattr(module, "IN_MEMORY_BYTES", 28 * 10)
+    kinds = [{type(table) for table in ClientStore(initial, clients)._tables} for clients in (10, 11)]
+    assert kinds == [{module.MemoryTable}, {module.FileTable}]
