@@ -1,4 +1,4 @@
-"""What every method is when nothing is said, which values its options take, and what it says of itself."""
+"""The default options of every method, the values they accept, and its one-line description."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from ..specs import Option
 def list_names(kind: str | None) -> None:
     """List methods, data sets, models, splits, rules and attacks, with their options.
 
-    KIND is one of methods, servers, data, splits, models, robust, attacks and privacy; without it all are listed.
+    KIND, such as methods or data, lists one kind only.
     """
     from rich.console import Console
     from rich.table import Table
