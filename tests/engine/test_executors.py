@@ -379,8 +379,15 @@ def test_a_short_run_does_not_start_workers() -> None:
 
 def test_a_long_run_starts_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
-    # The module of that name, which the package hides behind its function.
-    monkeypatch.setattr(sys.modules[choose.__module__], "Workers", lambda _, count: started.append(count))
-    choice = choose(job(with_buffers_and_noise()), 10**9, 4, Compute(workers=2))
-    assert started == [2]
+    module = sys.modules[choose.__module__]  # which the package hides behind its function
+    monkeypatch.setattr(module, "Workers", lambda _, count: started.append(count))
+    monkeypatch.setattr(module, "usable_cores", lambda: 3)
+    task = job(with_buffers_and_noise())
+    choice = choose(task, 10**9, 4, Compute(workers=2))
     assert choice.reason == "2 worker processes, to train as many clients at a time"
+    assert choose(task, 10**9, 4).reason == "3 worker processes, to train as many clients at a time"
+    assert choose(task, 1, 4, Compute("workers", workers=2)).reason == "2 worker processes, as asked"
+    assert choose(task, 1, 4, Compute("workers")).reason == "3 worker processes, as asked"
+    monkeypatch.setattr(module, "usable_cores", lambda: 100)
+    choose(task, 10**9, 4)
+    assert started == [2, 3, 2, 3, len(task.federation)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,9 @@ def test_every_method_learns(algorithm: Any, federation: feddc.Federation, model
 
 
 def test_records(federation: feddc.Federation, model: nn.Module) -> None:
-    before = copy.deepcopy(model.state_dict())
+    before, began = copy.deepcopy(model.state_dict()), time.perf_counter()
     records = list(feddc.simulate(feddc.FedAvg(), model, federation, rounds=5, training=FAST, evaluate_every=2))
+    assert sum(r.seconds for r in records) < time.perf_counter() - began
     assert [r.accuracy is not None for r in records] == [False, True, False, True, True]
     assert all(r.participants == (0, 1, 2, 3, 4) and r.seconds > 0 for r in records)
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())

@@ -62,6 +62,7 @@ def test_a_disk_without_room_for_a_whole_row_is_reported(monkeypatch: pytest.Mon
 
 def test_states_stay_in_memory_while_all_clients_together_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     initial = State(torch.zeros(3), torch.zeros(2, 2))
+    assert module.IN_MEMORY_BYTES == 268_435_456  # the 256 MB that the module's first lines and the docs promise
     monkeypatch.setattr(module, "IN_MEMORY_BYTES", 28 * 10)
     kinds = [{type(table) for table in ClientStore(initial, clients)._tables} for clients in (10, 11)]
     assert kinds == [{module.MemoryTable}, {module.FileTable}]
