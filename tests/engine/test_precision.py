@@ -96,6 +96,8 @@ def test_a_processor_that_only_imitates_it_is_reported(monkeypatch: pytest.Monke
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         feddc.Simulation(feddc.FedAvg(), dense(), federation(), rounds=1)
+        monkeypatch.setattr(precision, "cpu_slowdown", lambda: 1.5)
+        feddc.Simulation(feddc.FedAvg(), dense(), federation(), rounds=1, precision="bf16")
 
 
 def test_the_slowdown_is_that_of_a_product(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 import feddc
+from feddc.engine.local import given_steps
 from tests.conftest import FAST, make_federation
 
 ALL = [feddc.FedAvg(), feddc.FedProx(mu=0.1), feddc.Scaffold(), feddc.FedDyn(alpha=0.1), feddc.FedDC(alpha=0.1)]
@@ -294,3 +295,11 @@ def test_the_state_can_be_kept_before_and_after_a_round_and_not_within_one(feder
         run.step()
     with pytest.raises(feddc.RunError, match="round 3 was not finished"):
         run.state()
+
+
+def test_steps_are_those_given_and_at_least_one() -> None:
+    assert given_steps([[1, 0, 3], [2, 5, 0]], 2, 3).tolist() == [[1, 1, 3], [2, 5, 1]]
+    assert given_steps(np.full((3, 1), 4, dtype=np.uint8), 2, 1).tolist() == [[4], [4], [4]]
+    for bad in ([[1, 2]], [[1, 2, 3]], [[1.0, 2, 3]] * 2, [1, 2, 3], [[1, 2, -1]] * 2):
+        with pytest.raises(feddc.ConfigError, match="steps must"):
+            given_steps(bad, 2, 3)
