@@ -293,8 +293,15 @@ def test_vectorised_says_in_how_many_processes(monkeypatch: pytest.MonkeyPatch) 
     try:
         assert short.reason.startswith("vectorised, because ")
         assert long.reason.startswith("vectorised in 2 worker processes, because ")
-        asked = choose(task, 1, 140, Compute("vectorised", workers=1))
-        assert asked.reason == "vectorised on cpu, as asked"
+        one = choose(task, 10**6, 140, Compute("vectorised", workers=1))
+        assert one.reason == "vectorised on cpu, as asked"
+        two = choose(task, 1, 140, Compute("vectorised", workers=2))
+        assert two.reason == "vectorised on cpu in 2 worker processes, as asked"
+        two.executor.close()
+        both = choose(task, 10**6, 140, Compute("vectorised"))
+        assert both.reason == "vectorised on cpu in 2 worker processes, as asked"
+        both.executor.close()
+        assert choose(task, 1, 140, Compute("vectorised")).reason == "vectorised on cpu, as asked"
     finally:
         long.executor.close()
 
