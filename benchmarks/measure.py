@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 import feddc
-from feddc.data.federation import Block
+from feddc.data.blocks import Block
 from feddc.engine.evaluation import Evaluation
 from feddc.engine.executors import Executor, Parts, Workers
 from feddc.engine.local import Start, plan
