@@ -26,9 +26,10 @@ OFFLINE = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
 }
-"""No telemetry, no update checks, the packages that are installed, and shorter pauses."""
+"""No telemetry, no update checks, and the packages that are installed."""
+POLLING = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2"}
+"""Seconds between the looks of Flower's executor for work; by default one. With a database, each look is a write."""
 START_SECONDS, END_SECONDS = 300, 15
 CONNECTION = "federation"
 
@@ -56,7 +57,7 @@ class LocalFederation:
         self._node = [sys.executable, "-m", "feddc", "flower", "node"] if warm else ["flower-supernode"]
         self.home = folder / "home"
         self.port = free_port()
-        self.environment = {**os.environ, **OFFLINE, "FLWR_HOME": str(self.home.resolve())}
+        self.environment = {**os.environ, **OFFLINE, **POLLING, "FLWR_HOME": str(self.home.resolve())}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> LocalFederation:
