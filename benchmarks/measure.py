@@ -17,10 +17,11 @@ from typing import Any
 import torch
 
 import feddc
-from feddc.data.federation import Block
+from feddc.data.blocks import Block
+from feddc.engine.batches import plan
 from feddc.engine.evaluation import Evaluation
 from feddc.engine.executors import Executor, Parts, Workers
-from feddc.engine.local import Start, plan
+from feddc.engine.local import Start
 from feddc.engine.precision import cpu_slowdown
 from feddc.options import Precision
 

@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from torch.profiler import ProfilerActivity, profile
 
-from feddc.engine.local import Job, Start, plan, train_client
+from feddc.engine.batches import plan
+from feddc.engine.local import Job, Start, train_client
 from feddc.models import FlatModel
 from feddc.types import Correction
 

@@ -28,7 +28,7 @@ PACKAGE = ROOT / "src" / "feddc"
 ACCEPTED = Path(__file__).with_name("mutants.txt")
 TESTS = {
     "algorithms": ["tests/algorithms", "tests/test_reference.py", "tests/test_methods.py"],
-    "engine": ["tests/engine", "tests/algorithms", "tests/test_reference.py", "tests/test_methods.py"],
+    "engine": ["tests/engine", "tests/algorithms", "tests/trust", "tests/test_reference.py", "tests/test_methods.py"],
     "report": ["tests/report"],
 }
 ELSEWHERE = ("engine/executors/ray.py",)

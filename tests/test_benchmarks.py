@@ -81,12 +81,15 @@ def test_targets_are_printed_from_stored_measurements(tmp_path: Path, capsys: py
 
 
 def test_curves_of_two_precisions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for kind, best in (("float32", 0.95), ("bf16", 0.94)):
-        folder = tmp_path / kind
+    for kind, seed, level in (("float32", 0, 90), ("float32", 1, 92), ("bf16", 0, 91), ("bf16", 1, 92.5)):
+        folder = tmp_path / f"{kind}-{seed}"
         folder.mkdir()
-        (folder / "config.toml").write_text(f'precision = "{kind}"\nseed = 1\n')
-        lines = [json.dumps({"metrics": {"accuracy": best * round / 6}}) for round in range(1, 7)]
+        (folder / "config.toml").write_text(f'data = "mnist"\nprecision = "{kind}"\nseed = {seed}\n')
+        lines = [json.dumps({"metrics": {"accuracy": 0.5 if round < 10 else level / 100}}) for round in range(1, 13)]
         (folder / "records.jsonl").write_text("\n".join(lines) + "\n")
-    curves(str(tmp_path), str(tmp_path / "bf16.png"))
-    assert "| 6 | 95.00 | 94.00 |" in capsys.readouterr().out
+    curves(str(tmp_path), str(tmp_path), str(tmp_path / "bf16.png"))
+    printed = capsys.readouterr().out
+    assert "| round | float32, seed 0 | float32, seed 1 | bf16, seed 0 | bf16, seed 1 |" in printed
+    assert "| 12 | 90.00 | 92.00 | 91.00 | 92.50 |" in printed
+    assert printed.count("apart from round 10 on, mean: precisions 0.75, seeds 1.75 points") == 2
     assert (tmp_path / "bf16.png").stat().st_size > 1000

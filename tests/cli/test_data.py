@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from feddc.cli import main
-from feddc.data.fetch.catalogue import CATALOGUE, File, Web
+from feddc.data.fetch.catalogue import CATALOGUE
+from feddc.data.fetch.entries import File, Web
 
 from ..data import formats
 from ..data.server import serve

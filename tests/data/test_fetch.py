@@ -21,7 +21,8 @@ import pytest
 
 import feddc
 from feddc.data.fetch import download, packages
-from feddc.data.fetch.catalogue import CATALOGUE, DataSet, Debian, File, Npm, Origin, Web, WebArchive
+from feddc.data.fetch.catalogue import CATALOGUE
+from feddc.data.fetch.entries import DataSet, Debian, File, Npm, Origin, Web, WebArchive
 from feddc.data.fetch.fetching import fetch
 from feddc.data.fetch.folder import data_folder
 from feddc.data.fetch.present import locate, require, verify

@@ -261,6 +261,7 @@ def test_no_permission_is_one_sentence(tmp_path: Path, monkeypatch: pytest.Monke
 def test_the_catalogue_is_consistent() -> None:
     from feddc.data import DATA
     from feddc.models import make_model
+    from feddc.study.config import DATA_DEFAULTS, Config
 
     for name, entry in CATALOGUE.items():
         assert entry.name == name
@@ -268,5 +269,5 @@ def test_the_catalogue_is_consistent() -> None:
         channels = len(entry.mean or (0,))
         side = {"cifar10": 32, "cifar100": 32, "tiny-imagenet": 64}.get(name, 28)
         shape = {"heart-disease": (13,), "shakespeare": (80,)}.get(name, (channels, side, side))
-        make_model(entry.model, shape, entry.classes)
+        make_model(DATA_DEFAULTS[name].get("model", Config.model), shape, entry.classes)
         assert entry.augment == name.startswith("cifar")

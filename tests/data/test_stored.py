@@ -14,7 +14,7 @@ from torch import nn
 
 import feddc
 from feddc.data.stored import Pixels
-from feddc.engine import local
+from feddc.engine import batches
 
 from . import formats
 
@@ -49,7 +49,7 @@ def test_bytes_train_as_their_floats_do(executor: str, monkeypatch: pytest.Monke
     scaled = pixels(torch.from_numpy(x)).numpy()
     wanted = run(feddc.Federation.from_arrays(scaled, y, sizes=sizes, test=(scaled, y)), executor)
     assert run(replace(stored, pixels=pixels), executor) == wanted
-    monkeypatch.setattr(local, "LARGE", 1)  # as floats a batch at a time
+    monkeypatch.setattr(batches, "LARGE", 1)  # as floats a batch at a time
     assert run(replace(stored, pixels=pixels), executor) == wanted
 
 

@@ -74,6 +74,18 @@ def test_a_bad_update_is_as_if_its_client_had_not_been_there(
         torch.testing.assert_close(mine, theirs, rtol=rounding, atol=rounding)  # the rejected are as they were
 
 
+@pytest.mark.parametrize("robust", ["norm:0.7", "median"])
+def test_a_bad_update_is_left_out_before_the_others_are_guarded(robust: str) -> None:
+    simulation = make(feddc.FedDC(), on_bad_update="reject", rounds=2, robust=robust)
+    poison(simulation, setting({1: float("nan"), 4: 1e12}))
+    records = list(simulation.run())
+    others = make(feddc.FedDC(), cohorts=np.array([[1, 0, 1, 1, 0]] * 2), rounds=2, robust=robust)
+    list(others.run())
+    assert [record.participants for record in records] == [(0, 2, 3)] * 2
+    assert [each.client for each in records[1].rejected] == [1, 4]
+    torch.testing.assert_close(simulation.server.model, others.server.model, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [

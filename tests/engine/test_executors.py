@@ -14,9 +14,11 @@ from torch import nn
 
 import feddc
 from feddc.algorithms import METHODS as REGISTRY, make_method
+from feddc.engine.cost import step_flops
 from feddc.engine.evaluation import Evaluation
 from feddc.engine.executors import Executor, InProcess, Vectorised, Workers, choose
 from feddc.engine.local import Job, Start
+from feddc.engine.rows import RowTrainer
 from feddc.models import FlatModel
 from feddc.options import Compute
 from feddc.types import Correction
@@ -291,8 +293,15 @@ def test_vectorised_says_in_how_many_processes(monkeypatch: pytest.MonkeyPatch) 
     try:
         assert short.reason.startswith("vectorised, because ")
         assert long.reason.startswith("vectorised in 2 worker processes, because ")
-        asked = choose(task, 1, 140, Compute("vectorised", workers=1))
-        assert asked.reason == "vectorised on cpu, as asked"
+        one = choose(task, 10**6, 140, Compute("vectorised", workers=1))
+        assert one.reason == "vectorised on cpu, as asked"
+        two = choose(task, 1, 140, Compute("vectorised", workers=2))
+        assert two.reason == "vectorised on cpu in 2 worker processes, as asked"
+        two.executor.close()
+        both = choose(task, 10**6, 140, Compute("vectorised"))
+        assert both.reason == "vectorised on cpu in 2 worker processes, as asked"
+        both.executor.close()
+        assert choose(task, 1, 140, Compute("vectorised")).reason == "vectorised on cpu, as asked"
     finally:
         long.executor.close()
 
@@ -379,8 +388,40 @@ def test_a_short_run_does_not_start_workers() -> None:
 
 def test_a_long_run_starts_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
-    # The module of that name, which the package hides behind its function.
-    monkeypatch.setattr(sys.modules[choose.__module__], "Workers", lambda _, count: started.append(count))
-    choice = choose(job(with_buffers_and_noise()), 10**9, 4, Compute(workers=2))
-    assert started == [2]
+    module = sys.modules[choose.__module__]  # which the package hides behind its function
+    monkeypatch.setattr(module, "Workers", lambda _, count: started.append(count))
+    monkeypatch.setattr(module, "usable_cores", lambda: 3)
+    task = job(with_buffers_and_noise())
+    choice = choose(task, 10**9, 4, Compute(workers=2))
     assert choice.reason == "2 worker processes, to train as many clients at a time"
+    assert choose(task, 10**9, 4).reason == "3 worker processes, to train as many clients at a time"
+    assert choose(task, 1, 4, Compute("workers", workers=2)).reason == "2 worker processes, as asked"
+    assert choose(task, 1, 4, Compute("workers")).reason == "3 worker processes, as asked"
+    monkeypatch.setattr(module, "usable_cores", lambda: 100)
+    choose(task, 10**9, 4)
+    assert started == [2, 3, 2, 3, len(task.federation)]
+
+
+@pytest.mark.parametrize(
+    ("clients", "worth", "device", "sizes"),
+    [
+        (100, 10.0, "cpu", [50, 50]),  # 1 + 0.2 · 110 / 10 = 3.2: two, and not four
+        (100, 2.0, "cpu", [12, 13] * 4),  # 11.2: eight
+        (90, 10.0, "cpu", [45, 45]),  # 3.0: two
+        (8, 0.1, "cpu", [2, 2, 2, 2]),  # never less than two clients in one
+        (3, 0.1, "cpu", [3]),
+        (600, 1e9, "cpu", [200, 200, 200]),  # at most 256 at a time
+        (100, 2.0, "meta", [100]),
+    ],
+)
+def test_groups_of_rows_follow_from_the_job(clients: int, worth: float, device: str, sizes: list[int]) -> None:
+    trainer = RowTrainer(job(dense()), torch.device(device))
+    trainer._worth = worth
+    groups = trainer.groups(clients)
+    assert [len(group) for group in groups] == sizes
+    assert [client for group in groups for client in group] == list(range(clients))
+
+
+def test_rows_are_worth_what_a_step_costs_beside_them() -> None:
+    task = job(dense())
+    assert RowTrainer(task, torch.device("cpu"))._worth == pytest.approx(25e-6 / (1e-6 + step_flops(task) / 40e9))

@@ -12,9 +12,10 @@ import torch
 from torch import nn
 
 import feddc
-from feddc.engine import local
+from feddc.engine import batches
+from feddc.engine.batches import augmentation, plan
 from feddc.engine.keys import _NUMBERS, Purpose, generator
-from feddc.engine.local import Job, augmentation, plan
+from feddc.engine.local import Job
 from tests.conftest import FAST, make_federation
 
 
@@ -41,7 +42,7 @@ def test_each_purpose_draws_from_its_own_stream(monkeypatch: pytest.MonkeyPatch)
         asked.append((purpose, round, client))
         return generator(seed, purpose, round, client)
 
-    monkeypatch.setattr(local, "generator", watched)
+    monkeypatch.setattr(batches, "generator", watched)
     federation = replace(make_federation([20, 20]), augment=lambda batch, rng: batch + float(rng.random()))
     job = Job(nn.Linear(6, 3), federation, FAST, 0, None)
     changed = augmentation(job, 3, 1)

@@ -96,6 +96,8 @@ def test_a_processor_that_only_imitates_it_is_reported(monkeypatch: pytest.Monke
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         feddc.Simulation(feddc.FedAvg(), dense(), federation(), rounds=1)
+        monkeypatch.setattr(precision, "cpu_slowdown", lambda: 1.5)
+        feddc.Simulation(feddc.FedAvg(), dense(), federation(), rounds=1, precision="bf16")
 
 
 def test_the_slowdown_is_that_of_a_product(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,3 +107,10 @@ def test_the_slowdown_is_that_of_a_product(monkeypatch: pytest.MonkeyPatch) -> N
     precision.cpu_slowdown.cache_clear()
     assert precision.cpu_slowdown() == 3.0
     precision.cpu_slowdown.cache_clear()
+
+
+def test_a_product_is_timed_by_the_shortest_of_four(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([100, 109, 110, 113, 120, 122, 130, 135])
+    monkeypatch.setattr(precision.time, "perf_counter", lambda: next(clock))
+    assert precision._best(torch.ones(2, 2)) == 2
+    assert next(clock, None) is None

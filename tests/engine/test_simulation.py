@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from torch import nn
 
 import feddc
+from feddc.engine.batches import given_steps
 from tests.conftest import FAST, make_federation
 
 ALL = [feddc.FedAvg(), feddc.FedProx(mu=0.1), feddc.Scaffold(), feddc.FedDyn(alpha=0.1), feddc.FedDC(alpha=0.1)]
@@ -30,8 +32,9 @@ def test_every_method_learns(algorithm: Any, federation: feddc.Federation, model
 
 
 def test_records(federation: feddc.Federation, model: nn.Module) -> None:
-    before = copy.deepcopy(model.state_dict())
+    before, began = copy.deepcopy(model.state_dict()), time.perf_counter()
     records = list(feddc.simulate(feddc.FedAvg(), model, federation, rounds=5, training=FAST, evaluate_every=2))
+    assert sum(r.seconds for r in records) < time.perf_counter() - began
     assert [r.accuracy is not None for r in records] == [False, True, False, True, True]
     assert all(r.participants == (0, 1, 2, 3, 4) and r.seconds > 0 for r in records)
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
@@ -292,3 +295,11 @@ def test_the_state_can_be_kept_before_and_after_a_round_and_not_within_one(feder
         run.step()
     with pytest.raises(feddc.RunError, match="round 3 was not finished"):
         run.state()
+
+
+def test_steps_are_those_given_and_at_least_one() -> None:
+    assert given_steps([[1, 0, 3], [2, 5, 0]], 2, 3).tolist() == [[1, 1, 3], [2, 5, 1]]
+    assert given_steps(np.full((3, 1), 4, dtype=np.uint8), 2, 1).tolist() == [[4], [4], [4]]
+    for bad in ([[1, 2]], [[1, 2, 3]], [[1.0, 2, 3]] * 2, [1, 2, 3], [[1, 2, -1]] * 2):
+        with pytest.raises(feddc.ConfigError, match="steps must"):
+            given_steps(bad, 2, 3)

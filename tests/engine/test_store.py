@@ -10,6 +10,7 @@ import torch
 
 from feddc.engine import store as module
 from feddc.engine.store import ClientStore, FileTable
+from feddc.errors import RunError
 from feddc.types import Rows
 
 
@@ -62,6 +63,31 @@ def test_a_disk_without_room_for_a_whole_row_is_reported(monkeypatch: pytest.Mon
 
 def test_states_stay_in_memory_while_all_clients_together_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     initial = State(torch.zeros(3), torch.zeros(2, 2))
+    assert module.IN_MEMORY_BYTES == 268_435_456  # the 256 MB that the module's first lines and the docs promise
     monkeypatch.setattr(module, "IN_MEMORY_BYTES", 28 * 10)
     kinds = [{type(table) for table in ClientStore(initial, clients)._tables} for clients in (10, 11)]
     assert kinds == [{module.MemoryTable}, {module.FileTable}]
+
+
+@pytest.mark.parametrize(
+    ("clients", "rows"),
+    [
+        ([5], {"drift": torch.zeros(1, 3), "variate": torch.zeros(1, 0)}),
+        ([-1], {"drift": torch.zeros(1, 3), "variate": torch.zeros(1, 0)}),
+        ([1], {"drift": torch.zeros(1, 4), "variate": torch.zeros(1, 0)}),
+        ([1], {"drift": torch.zeros(1, 3, dtype=torch.float64), "variate": torch.zeros(1, 0)}),
+        ([1], {"drift": torch.zeros(1, 3)}),
+    ],
+)
+def test_stored_rows_of_another_run_are_refused(store: ClientStore, clients: list[int], rows: dict[str, Rows]) -> None:
+    with pytest.raises(RunError, match="the stored rows of the clients are not those of this run"):
+        store.restore(clients, rows)
+
+
+def test_what_is_restored_is_gathered_and_has_to_be_saved(store: ClientStore) -> None:
+    store.restore([4, 0], {"drift": torch.tensor([[1.0, 2, 3], [4, 5, 6]]), "variate": torch.zeros(2, 0)})
+    assert store.gather([0, 1, 4]).drift.tolist() == [[4, 5, 6], [0, 1, 2], [1, 2, 3]]
+    assert store.unsaved() == [0, 4]
+    store.mark_saved()
+    assert store.unsaved() == []
+    assert store.row_bytes == 12

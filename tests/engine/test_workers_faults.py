@@ -17,6 +17,7 @@ from torch import nn
 
 import feddc
 from feddc.engine.executors import InProcess, Workers, choose
+from feddc.engine.executors.pool import _fate
 from feddc.engine.local import Job, Start
 from feddc.models import FlatModel
 from feddc.options import Compute
@@ -162,3 +163,14 @@ def test_a_script_needs_no_main_guard_even_with_its_own_model_class(tmp_path: Pa
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert done.stdout == b"2 worker processes, as asked\n" * 2, done.stderr
+
+
+def test_what_became_of_a_worker() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        assert _fate(process, 0.01) == "no longer answers"
+        process.kill()
+        assert _fate(process) == "was killed by SIGKILL"
+    with subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"]) as process:
+        assert _fate(process, 60) == "ended with exit code 3"
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        assert _fate(process, 60) == "ended with exit code 0"

@@ -26,7 +26,7 @@ def test_rows_are_at_most_as_long_as_the_clip(row: list[float], clip: float) -> 
     used, factor = clipped(delta, clip)
     assert torch.linalg.vector_norm(used, dim=1).max() <= clip * (1 + 1e-5)
     torch.testing.assert_close(used, factor * delta)
-    if torch.linalg.vector_norm(delta[0]) <= clip:
+    if float(torch.linalg.vector_norm(delta[0], dtype=torch.float64)) <= clip:
         assert torch.equal(used, delta)
 
 

@@ -1,6 +1,7 @@
 """The one interface of a method, and the small states that several methods share.
 
-A method is a frozen dataclass of hyper-parameters with seven pure functions. All state is passed in and returned:
+A method is a frozen dataclass of hyper-parameters with seven pure functions, its own or FedAvg's (``Averaging``). All
+state is passed in and returned:
 
     client side   init_client(model) -> Client      correct(sent, client, weight) -> Correction      before training
                   upload(sent, client, local, weight) -> (Upload, Client)                            after training

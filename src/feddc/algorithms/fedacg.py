@@ -15,13 +15,14 @@ with every local epoch, which the paper does not mention and which is left out. 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from ..errors import check, check_number
-from ..types import Cohort, Column, Correction, Local, LocalResult, Means, Vector, Weights
-from .base import DeltaUpload, ModelSent, NoState
+from ..types import Cohort, Column, Correction, Means, Vector
+from .base import ModelSent, NoState
+from .fedavg import Averaging
 
 
 class Server(NamedTuple):
@@ -30,12 +31,12 @@ class Server(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FedACG:
+class FedACG(Averaging):
     """Local SGD from a model that looks ahead along the server's momentum, with a pull of strength mu towards it."""
 
     momentum: float = 0.85
     mu: float = 2e-3
-    fixed_steps: ClassVar[bool] = False
+    weighted = False
 
     def __post_init__(self) -> None:
         check_number("momentum", self.momentum, 0, 1)
@@ -45,23 +46,12 @@ class FedACG:
     def init_server(self, model: Vector) -> Server:
         return Server(model, torch.zeros_like(model))
 
-    def init_client(self, model: Vector) -> NoState:
-        return NoState()
-
     def broadcast(self, server: Server) -> ModelSent:
         return ModelSent(server.model + self.momentum * server.momentum)
 
     def correct(self, sent: ModelSent, client: NoState, weight: Column) -> Correction:
         return Correction(linear=-self.mu * sent.model, prox=self.mu)
 
-    def upload(
-        self, sent: ModelSent, client: NoState, local: LocalResult, weight: Column
-    ) -> tuple[DeltaUpload, NoState]:
-        return DeltaUpload(local.delta), client
-
-    def weigh(self, local: Local, weight: Column) -> Weights:
-        return {"plain": torch.ones_like(weight)}
-
     def aggregate(self, server: Server, means: Means, cohort: Cohort) -> Server:
-        momentum = self.momentum * server.momentum + means["plain"].average
+        momentum = self.momentum * server.momentum + means["mean"].average
         return Server(server.model + momentum, momentum)

@@ -18,7 +18,7 @@ asks for: FedSAM.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 
@@ -28,38 +28,47 @@ from .base import DeltaUpload, ModelSent, ModelServer, NoState
 from .server import SGD, ServerOptimizer
 
 
+class Averaging:
+    """What FedAvg does in each of the seven functions: a method that differs in some of them inherits the others.
+
+    Clients keep nothing, train without a correction and send their update; the server keeps the model, and moves it by
+    the mean of the updates: weighted by samples, or plain where ``weighted`` is False.
+    """
+
+    server: ServerOptimizer
+    weighted: bool = True
+    fixed_steps: ClassVar[bool] = False
+
+    def init_server(self, model: Vector) -> Any:
+        return ModelServer(model, self.server.init(model))
+
+    def init_client(self, model: Vector) -> Any:
+        return NoState()
+
+    def broadcast(self, server: Any) -> Any:
+        return ModelSent(server.model)
+
+    def correct(self, sent: Any, client: Any, weight: Column) -> Correction:
+        return Correction()
+
+    def upload(self, sent: Any, client: Any, local: LocalResult, weight: Column) -> tuple[DeltaUpload, Any]:
+        return DeltaUpload(local.delta), client
+
+    def weigh(self, local: Local, weight: Column) -> Weights:
+        return {"mean": weight if self.weighted else torch.ones_like(weight)}
+
+    def aggregate(self, server: Any, means: Means, cohort: Cohort) -> Any:
+        mean = means["mean"]
+        return ModelServer(*self.server.step(server.model, mean.average, server.opt, mean, cohort))
+
+
 @dataclass(frozen=True)
-class FedAvg:
+class FedAvg(Averaging):
     """Plain local SGD, averaged by number of samples."""
 
     server: ServerOptimizer = SGD()
     weighted: bool = True
     sam: float = 0.0
-    fixed_steps: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_number("sam", self.sam, 0)
-
-    def init_server(self, model: Vector) -> ModelServer:
-        return ModelServer(model, self.server.init(model))
-
-    def init_client(self, model: Vector) -> NoState:
-        return NoState()
-
-    def broadcast(self, server: ModelServer) -> ModelSent:
-        return ModelSent(server.model)
-
-    def correct(self, sent: ModelSent, client: NoState, weight: Column) -> Correction:
-        return Correction()
-
-    def upload(
-        self, sent: ModelSent, client: NoState, local: LocalResult, weight: Column
-    ) -> tuple[DeltaUpload, NoState]:
-        return DeltaUpload(local.delta), client
-
-    def weigh(self, local: Local, weight: Column) -> Weights:
-        return {"samples": weight if self.weighted else torch.ones_like(weight)}
-
-    def aggregate(self, server: ModelServer, means: Means, cohort: Cohort) -> ModelServer:
-        mean = means["samples"]
-        return ModelServer(*self.server.step(server.model, mean.average, server.opt, mean, cohort))

@@ -19,8 +19,9 @@ from typing import ClassVar, NamedTuple
 import torch
 
 from ..errors import check_number
-from ..types import Cohort, Column, Correction, Local, LocalResult, Means, Vector, Weights
-from .base import DeltaUpload, NoState, PairSent
+from ..types import Cohort, Column, Correction, Means, Vector
+from .base import NoState, PairSent
+from .fedavg import Averaging
 from .server import SGD, OptState, ServerOptimizer
 
 
@@ -31,13 +32,13 @@ class Server(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FedCM:
+class FedCM(Averaging):
     """Local SGD on a mixture of its own gradient, with weight alpha, and the server's last direction."""
 
     alpha: float = 0.1
     sam: float = 0.0
     server: ServerOptimizer = SGD()
-    fixed_steps: ClassVar[bool] = False
+    weighted = False
     steadier: ClassVar[str] = "a larger alpha"
 
     def __post_init__(self) -> None:
@@ -47,24 +48,13 @@ class FedCM:
     def init_server(self, model: Vector) -> Server:
         return Server(model, torch.zeros_like(model), self.server.init(model))
 
-    def init_client(self, model: Vector) -> NoState:
-        return NoState()
-
     def broadcast(self, server: Server) -> PairSent:
         return PairSent(server.model, server.variate)
 
     def correct(self, sent: PairSent, client: NoState, weight: Column) -> Correction:
         return Correction(linear=(1 - self.alpha) * sent.variate, scale=self.alpha)
 
-    def upload(
-        self, sent: PairSent, client: NoState, local: LocalResult, weight: Column
-    ) -> tuple[DeltaUpload, NoState]:
-        return DeltaUpload(local.delta), client
-
-    def weigh(self, local: Local, weight: Column) -> Weights:
-        return {"plain": torch.ones_like(weight)}
-
     def aggregate(self, server: Server, means: Means, cohort: Cohort) -> Server:
-        mean = means["plain"]
+        mean = means["mean"]
         model, opt = self.server.step(server.model, mean.average, server.opt, mean, cohort)
         return Server(model, -mean.average / (cohort.nominal * cohort.rate), opt)

@@ -17,23 +17,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from ..errors import check_number
-from ..types import Cohort, Column, Correction, Local, LocalResult, LossBatch, Means, Vector, Weights
-from .base import DeltaUpload, ModelSent, ModelServer, NoState
+from ..types import LossBatch
+from .fedavg import Averaging
 from .server import SGD, ServerOptimizer
 
 
 @dataclass(frozen=True)
-class FedDecorr:
+class FedDecorr(Averaging):
     """Local SGD with a penalty of weight beta on correlated features."""
 
     beta: float = 0.1
     weighted: bool = True
     server: ServerOptimizer = SGD()
-    fixed_steps: ClassVar[bool] = False
     needs_features: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -50,27 +48,3 @@ class FedDecorr:
         pairs = max(1, len(together) * (len(together) - 1))
         term = (together.sum() - together.diagonal().sum()) / pairs / size
         return batch.losses(batch.own.output, batch.target) + self.beta * term
-
-    def init_server(self, model: Vector) -> ModelServer:
-        return ModelServer(model, self.server.init(model))
-
-    def init_client(self, model: Vector) -> NoState:
-        return NoState()
-
-    def broadcast(self, server: ModelServer) -> ModelSent:
-        return ModelSent(server.model)
-
-    def correct(self, sent: ModelSent, client: NoState, weight: Column) -> Correction:
-        return Correction()
-
-    def upload(
-        self, sent: ModelSent, client: NoState, local: LocalResult, weight: Column
-    ) -> tuple[DeltaUpload, NoState]:
-        return DeltaUpload(local.delta), client
-
-    def weigh(self, local: Local, weight: Column) -> Weights:
-        return {"samples": weight if self.weighted else torch.ones_like(weight)}
-
-    def aggregate(self, server: ModelServer, means: Means, cohort: Cohort) -> ModelServer:
-        mean = means["samples"]
-        return ModelServer(*self.server.step(server.model, mean.average, server.opt, mean, cohort))

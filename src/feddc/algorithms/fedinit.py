@@ -13,13 +13,12 @@ Sun et al., "Understanding How Consistency Works in Federated Learning via Stage
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
-
-import torch
+from typing import Literal, NamedTuple
 
 from ..errors import check, check_number
-from ..types import Cohort, Column, Correction, Local, LocalResult, Means, Rows, Vector, Weights
-from .base import DeltaUpload, ModelSent, ModelServer
+from ..types import Column, Correction, LocalResult, Rows, Vector
+from .base import DeltaUpload, ModelSent
+from .fedavg import Averaging
 from .server import SGD, ServerOptimizer
 
 
@@ -28,13 +27,13 @@ class Client(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FedInit:
+class FedInit(Averaging):
     """Local SGD that starts from the global model minus beta times the client's own last deviation from it."""
 
     beta: float = 0.1
     form: Literal["code", "paper"] = "code"
     server: ServerOptimizer = SGD()
-    fixed_steps: ClassVar[bool] = False
+    weighted = False
 
     def __post_init__(self) -> None:
         check_number("beta", self.beta, 0)
@@ -45,14 +44,8 @@ class FedInit:
         """Whether what travels up is Δ_i and nothing else, so that it can be compressed."""
         return self.form == "paper"
 
-    def init_server(self, model: Vector) -> ModelServer:
-        return ModelServer(model, self.server.init(model))
-
     def init_client(self, model: Vector) -> Client:
         return Client(model.clone())
-
-    def broadcast(self, server: ModelServer) -> ModelSent:
-        return ModelSent(server.model)
 
     def correct(self, sent: ModelSent, client: Client, weight: Column) -> Correction:
         return Correction(start=self.beta * (sent.model - client.last))
@@ -60,10 +53,3 @@ class FedInit:
     def upload(self, sent: ModelSent, client: Client, local: LocalResult, weight: Column) -> tuple[DeltaUpload, Client]:
         start = self.beta * (sent.model - client.last) if self.form == "code" else 0.0
         return DeltaUpload(local.delta - start), Client(sent.model + local.delta)
-
-    def weigh(self, local: Local, weight: Column) -> Weights:
-        return {"plain": torch.ones_like(weight)}
-
-    def aggregate(self, server: ModelServer, means: Means, cohort: Cohort) -> ModelServer:
-        mean = means["plain"]
-        return ModelServer(*self.server.step(server.model, mean.average, server.opt, mean, cohort))

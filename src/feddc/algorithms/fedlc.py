@@ -13,27 +13,24 @@ The printed loss leaves the true class out of the denominator, and has no lower 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from ..errors import check_number
-from ..types import Cohort, Column, Correction, Local, LocalResult, LossBatch, Means, Vector, Weights
-from .base import DeltaUpload, ModelSent, ModelServer, NoState
+from ..types import LossBatch
+from .fedavg import Averaging
 from .server import SGD, ServerOptimizer
 
 ABSENT = 1e9  # so far below the others that its share of a softmax, and its gradient, is exactly 0
 
 
 @dataclass(frozen=True)
-class FedLC:
+class FedLC(Averaging):
     """Local SGD on logits that are calibrated by how many samples of each class the client has."""
 
     tau: float = 1.0
     weighted: bool = False
     server: ServerOptimizer = SGD()
-    fixed_steps: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_number("tau", self.tau, 0)
@@ -42,27 +39,3 @@ class FedLC:
         output, counts = batch.own.output, batch.counts
         margin = self.tau * counts.clamp(min=1).to(output.dtype) ** -0.25
         return batch.losses((output - margin).masked_fill(counts == 0, -ABSENT), batch.target)
-
-    def init_server(self, model: Vector) -> ModelServer:
-        return ModelServer(model, self.server.init(model))
-
-    def init_client(self, model: Vector) -> NoState:
-        return NoState()
-
-    def broadcast(self, server: ModelServer) -> ModelSent:
-        return ModelSent(server.model)
-
-    def correct(self, sent: ModelSent, client: NoState, weight: Column) -> Correction:
-        return Correction()
-
-    def upload(
-        self, sent: ModelSent, client: NoState, local: LocalResult, weight: Column
-    ) -> tuple[DeltaUpload, NoState]:
-        return DeltaUpload(local.delta), client
-
-    def weigh(self, local: Local, weight: Column) -> Weights:
-        return {"samples": weight if self.weighted else torch.ones_like(weight)}
-
-    def aggregate(self, server: ModelServer, means: Means, cohort: Cohort) -> ModelServer:
-        mean = means["samples"]
-        return ModelServer(*self.server.step(server.model, mean.average, server.opt, mean, cohort))

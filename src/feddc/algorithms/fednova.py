@@ -14,41 +14,26 @@ With equal numbers of steps it is FedAvg. Authors' default: μ = 0; their server
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from ..errors import check, check_number
-from ..types import Cohort, Column, Correction, Local, LocalResult, Means, Vector, Weights
-from .base import DeltaUpload, ModelSent, ModelServer, NoState
+from ..types import Cohort, Column, Correction, Local, Means, Weights
+from .base import ModelSent, ModelServer, NoState
+from .fedavg import Averaging
 from .server import SGD, ServerOptimizer
 
 
 @dataclass(frozen=True)
-class FedNova:
+class FedNova(Averaging):
     """Local SGD whose updates are normalised by each client's number of steps."""
 
     mu: float = 0.0
     server: ServerOptimizer = SGD()
-    fixed_steps: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_number("mu", self.mu, 0)
 
-    def init_server(self, model: Vector) -> ModelServer:
-        return ModelServer(model, self.server.init(model))
-
-    def init_client(self, model: Vector) -> NoState:
-        return NoState()
-
-    def broadcast(self, server: ModelServer) -> ModelSent:
-        return ModelSent(server.model)
-
     def correct(self, sent: ModelSent, client: NoState, weight: Column) -> Correction:
         return Correction(linear=-self.mu * sent.model, prox=self.mu) if self.mu else Correction()
-
-    def upload(
-        self, sent: ModelSent, client: NoState, local: LocalResult, weight: Column
-    ) -> tuple[DeltaUpload, NoState]:
-        return DeltaUpload(local.delta), client
 
     def weigh(self, local: Local, weight: Column) -> Weights:
         if not self.mu:

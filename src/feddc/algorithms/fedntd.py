@@ -20,13 +20,13 @@ import torch
 from torch import Tensor
 
 from ..errors import check_number
-from ..types import Cohort, Column, Correction, Local, LocalResult, LossBatch, Means, Vector, Weights
-from .base import DeltaUpload, ModelSent, ModelServer, NoState
+from ..types import LossBatch
+from .fedavg import Averaging
 from .server import SGD, ServerOptimizer
 
 
 @dataclass(frozen=True)
-class FedNTD:
+class FedNTD(Averaging):
     """Local SGD that distils, with weight beta, the global model's predictions for all classes but the true one."""
 
     beta: float = 1.0
@@ -34,7 +34,6 @@ class FedNTD:
     weighted: bool = True
     convex: bool = False
     server: ServerOptimizer = SGD()
-    fixed_steps: ClassVar[bool] = False
     needs_reference: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -54,27 +53,3 @@ class FedNTD:
         """The logarithm of the softmax over the classes that are not the target; far below 0 for that one."""
         true = torch.arange(output.shape[-1], device=output.device) == target.unsqueeze(-1)
         return torch.log_softmax((output / self.tau).masked_fill(true, -1e9), dim=-1)
-
-    def init_server(self, model: Vector) -> ModelServer:
-        return ModelServer(model, self.server.init(model))
-
-    def init_client(self, model: Vector) -> NoState:
-        return NoState()
-
-    def broadcast(self, server: ModelServer) -> ModelSent:
-        return ModelSent(server.model)
-
-    def correct(self, sent: ModelSent, client: NoState, weight: Column) -> Correction:
-        return Correction()
-
-    def upload(
-        self, sent: ModelSent, client: NoState, local: LocalResult, weight: Column
-    ) -> tuple[DeltaUpload, NoState]:
-        return DeltaUpload(local.delta), client
-
-    def weigh(self, local: Local, weight: Column) -> Weights:
-        return {"samples": weight if self.weighted else torch.ones_like(weight)}
-
-    def aggregate(self, server: ModelServer, means: Means, cohort: Cohort) -> ModelServer:
-        mean = means["samples"]
-        return ModelServer(*self.server.step(server.model, mean.average, server.opt, mean, cohort))

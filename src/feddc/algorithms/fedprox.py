@@ -14,43 +14,22 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..errors import check_number
-from ..types import Cohort, Column, Correction, Local, LocalResult, Means, Vector, Weights
-from .base import DeltaUpload, ModelSent, ModelServer, NoState
+from ..types import Column, Correction
+from .base import ModelSent, NoState
+from .fedavg import Averaging
 from .server import SGD, ServerOptimizer
 
 
 @dataclass(frozen=True)
-class FedProx:
+class FedProx(Averaging):
     """Local SGD with a pull of strength mu towards the global model, averaged by number of samples."""
 
     mu: float = 2e-4
     server: ServerOptimizer = SGD()
-    fixed_steps: ClassVar[bool] = False
     steadier: ClassVar[str] = "a larger mu"
 
     def __post_init__(self) -> None:
         check_number("mu", self.mu, 0)
 
-    def init_server(self, model: Vector) -> ModelServer:
-        return ModelServer(model, self.server.init(model))
-
-    def init_client(self, model: Vector) -> NoState:
-        return NoState()
-
-    def broadcast(self, server: ModelServer) -> ModelSent:
-        return ModelSent(server.model)
-
     def correct(self, sent: ModelSent, client: NoState, weight: Column) -> Correction:
         return Correction(linear=-self.mu * sent.model, prox=self.mu)
-
-    def upload(
-        self, sent: ModelSent, client: NoState, local: LocalResult, weight: Column
-    ) -> tuple[DeltaUpload, NoState]:
-        return DeltaUpload(local.delta), client
-
-    def weigh(self, local: Local, weight: Column) -> Weights:
-        return {"samples": weight}
-
-    def aggregate(self, server: ModelServer, means: Means, cohort: Cohort) -> ModelServer:
-        mean = means["samples"]
-        return ModelServer(*self.server.step(server.model, mean.average, server.opt, mean, cohort))

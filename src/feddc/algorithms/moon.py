@@ -17,13 +17,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, softplus
 
 from ..errors import check_number
-from ..types import Cohort, Column, Correction, Local, LocalResult, LossBatch, Means, Rows, Seen, Vector, Weights
-from .base import DeltaUpload, ModelSent, ModelServer
+from ..types import Column, Correction, LocalResult, LossBatch, Rows, Seen, Vector
+from .base import DeltaUpload, ModelSent
+from .fedavg import Averaging
 from .server import SGD, ServerOptimizer
 
 
@@ -32,14 +32,13 @@ class Client(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MOON:
+class MOON(Averaging):
     """Local SGD with a contrastive loss, of weight mu: features near the global model's, not its own last model's."""
 
     mu: float = 1.0
     tau: float = 0.5
     weighted: bool = True
     server: ServerOptimizer = SGD()
-    fixed_steps: ClassVar[bool] = False
     needs_reference: ClassVar[bool] = True
     needs_features: ClassVar[bool] = True
 
@@ -51,27 +50,14 @@ class MOON:
         near, far = (_likeness(batch.own, other) for other in (batch.received, batch.previous))
         return batch.losses(batch.own.output, batch.target) + self.mu * softplus((far - near) / self.tau)
 
-    def init_server(self, model: Vector) -> ModelServer:
-        return ModelServer(model, self.server.init(model))
-
     def init_client(self, model: Vector) -> Client:
         return Client(model.clone())
-
-    def broadcast(self, server: ModelServer) -> ModelSent:
-        return ModelSent(server.model)
 
     def correct(self, sent: ModelSent, client: Client, weight: Column) -> Correction:
         return Correction(previous=client.last)
 
     def upload(self, sent: ModelSent, client: Client, local: LocalResult, weight: Column) -> tuple[DeltaUpload, Client]:
         return DeltaUpload(local.delta), Client(sent.model + local.delta)
-
-    def weigh(self, local: Local, weight: Column) -> Weights:
-        return {"samples": weight if self.weighted else torch.ones_like(weight)}
-
-    def aggregate(self, server: ModelServer, means: Means, cohort: Cohort) -> ModelServer:
-        mean = means["samples"]
-        return ModelServer(*self.server.step(server.model, mean.average, server.opt, mean, cohort))
 
 
 def _likeness(own: Seen, other: Seen | None) -> Tensor:

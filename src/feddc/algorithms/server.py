@@ -73,8 +73,38 @@ class SGD:
         return model + self.lr * update, state
 
 
+class Adaptive:
+    """What the adaptive optimisers share: steps scaled by moments, of which ``second_moment`` is an optimiser's own."""
+
+    lr: float
+    beta1: float
+    tau: float
+    beta2: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_number("server lr", self.lr, 0, above=True)
+        check_number("server tau", self.tau, 0, above=True)
+        _check_below_one("beta1", self.beta1)
+        _check_below_one("beta2", self.beta2)
+
+    def init(self, model: Vector) -> OptState:
+        return torch.zeros_like(model), torch.full_like(model, self.tau**2)
+
+    def step(
+        self, model: Vector, update: Vector, state: OptState, mean: Mean, cohort: Cohort
+    ) -> tuple[Vector, OptState]:
+        first, second = state
+        first = self.beta1 * first + (1 - self.beta1) * update
+        second = self.second_moment(second, update**2)
+        return model + self.lr * first / (second.sqrt() + self.tau), (first, second)
+
+    def second_moment(self, second: Vector, square: Vector) -> Vector:
+        """v after an update whose square, by coordinate, is this."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class Adam:
+class Adam(Adaptive):
     """Adam on the server: v ← β2 v + (1 − β2) Δ²."""
 
     lr: float = 0.01
@@ -82,23 +112,12 @@ class Adam:
     beta2: float = 0.99
     tau: float = 1e-3
 
-    def __post_init__(self) -> None:
-        _check_adaptive(self.lr, self.beta1, self.tau)
-        _check_below_one("beta2", self.beta2)
-
-    def init(self, model: Vector) -> OptState:
-        return _moments(model, self.tau)
-
-    def step(
-        self, model: Vector, update: Vector, state: OptState, mean: Mean, cohort: Cohort
-    ) -> tuple[Vector, OptState]:
-        first, second = state
-        second = self.beta2 * second + (1 - self.beta2) * update**2
-        return _adaptive_step(model, update, first, second, self.lr, self.beta1, self.tau)
+    def second_moment(self, second: Vector, square: Vector) -> Vector:
+        return self.beta2 * second + (1 - self.beta2) * square
 
 
 @dataclass(frozen=True)
-class Yogi:
+class Yogi(Adaptive):
     """Yogi on the server: v ← v − (1 − β2) Δ² sign(v − Δ²)."""
 
     lr: float = 0.01
@@ -106,40 +125,20 @@ class Yogi:
     beta2: float = 0.99
     tau: float = 1e-3
 
-    def __post_init__(self) -> None:
-        _check_adaptive(self.lr, self.beta1, self.tau)
-        _check_below_one("beta2", self.beta2)
-
-    def init(self, model: Vector) -> OptState:
-        return _moments(model, self.tau)
-
-    def step(
-        self, model: Vector, update: Vector, state: OptState, mean: Mean, cohort: Cohort
-    ) -> tuple[Vector, OptState]:
-        first, second = state
-        second = second - (1 - self.beta2) * update**2 * torch.sign(second - update**2)
-        return _adaptive_step(model, update, first, second, self.lr, self.beta1, self.tau)
+    def second_moment(self, second: Vector, square: Vector) -> Vector:
+        return second - (1 - self.beta2) * square * torch.sign(second - square)
 
 
 @dataclass(frozen=True)
-class Adagrad:
+class Adagrad(Adaptive):
     """Adagrad on the server: v ← v + Δ²."""
 
     lr: float = 0.1
     beta1: float = 0.0
     tau: float = 1e-3
 
-    def __post_init__(self) -> None:
-        _check_adaptive(self.lr, self.beta1, self.tau)
-
-    def init(self, model: Vector) -> OptState:
-        return _moments(model, self.tau)
-
-    def step(
-        self, model: Vector, update: Vector, state: OptState, mean: Mean, cohort: Cohort
-    ) -> tuple[Vector, OptState]:
-        first, second = state
-        return _adaptive_step(model, update, first, second + update**2, self.lr, self.beta1, self.tau)
+    def second_moment(self, second: Vector, square: Vector) -> Vector:
+        return second + square
 
 
 @dataclass(frozen=True)
@@ -170,23 +169,6 @@ class ExP:
         return (model + state[0]) / 2
 
 
-def _check_adaptive(lr: float, beta1: float, tau: float) -> None:
-    check_number("server lr", lr, 0, above=True)
-    check_number("server tau", tau, 0, above=True)
-    _check_below_one("beta1", beta1)
-
-
 def _check_below_one(name: str, value: float) -> None:
     check_number(f"server {name}", value, 0, 1)
     check(value < 1, f"server {name} must be below 1, not {value}")
-
-
-def _moments(model: Vector, tau: float) -> OptState:
-    return torch.zeros_like(model), torch.full_like(model, tau**2)
-
-
-def _adaptive_step(
-    model: Vector, update: Vector, first: Vector, second: Vector, lr: float, beta1: float, tau: float
-) -> tuple[Vector, OptState]:
-    first = beta1 * first + (1 - beta1) * update
-    return model + lr * first / (second.sqrt() + tau), (first, second)

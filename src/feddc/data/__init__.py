@@ -7,8 +7,9 @@ from pathlib import Path
 
 from .. import specs
 from ..errors import check
+from .augment import Augment
 from .embedded import digits, synthetic
-from .federation import Augment, Federation
+from .federation import Federation
 from .images import cifar10, cifar100, emnist_l, fashion_mnist, mnist, tiny_imagenet
 from .natural import heart_disease, mnist_writers, shakespeare
 from .own import csv, from_csv, from_image_folder, images

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..errors import DataError
+from .inputs import Inputs, shapes, tensors
+
+Augment: TypeAlias = Callable[[Any, np.random.Generator], Any]
 PADDING = 4
 
 
@@ -23,3 +30,14 @@ def flip_and_crop(batch: Tensor, rng: np.random.Generator) -> Tensor:
     windows = F.pad(batch, [PADDING] * 4).unfold(2, height, 1).unfold(3, width, 1)  # (B, C, 9, 9, H, W), a view
     top, left = torch.from_numpy(corner.T).to(batch.device)
     return windows[torch.arange(samples, device=batch.device), :, top, left]
+
+
+def check_augment(augment: Augment, x: Inputs, y: Tensor) -> None:
+    """Refuse a function that cannot take a batch of these samples, or does not give one sample for each."""
+    try:
+        lengths = {len(part) for part in tensors(augment(x, np.random.default_rng(0)))}
+    except Exception as error:  # whatever the function raises, the two do not fit
+        reason = str(error).strip().partition("\n")[0]
+        raise DataError(f"augment cannot take a batch of samples of shape {shapes(x)}: {reason}") from error
+    if lengths != {len(y)}:
+        raise DataError("augment must give a batch with as many samples as it was given")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import DataError
-from .partition import Indices
+from .partition import Indices, check_indices, split_indices, strata
 
 
 class Clients(Sequence[Tensor]):
@@ -59,6 +60,7 @@ def sample_weights(sizes: Indices) -> Tensor:
 
 
 def runs(sizes: Indices, samples: int) -> Clients:
+    """Samples that follow each other, so many for each client."""
     if sizes.ndim != 1 or len(sizes) == 0 or not np.issubdtype(sizes.dtype, np.integer):
         raise DataError("sizes must be a list of whole numbers, the samples of each client")
     if (sizes <= 0).any():
@@ -68,7 +70,38 @@ def runs(sizes: Indices, samples: int) -> Clients:
     return Clients(np.arange(samples), sizes)
 
 
-def index_array(client: int, indices: Any) -> Indices:
+def drawn(split: str, targets: NDArray[Any], clients: int, seed: int) -> Clients:
+    """The samples of each client by a split."""
+    rng = np.random.default_rng([seed, 0xDA7A])
+    return _checked(split_indices(split, strata(targets, split), clients, rng), len(targets))
+
+
+def listed(clients: Sequence[Any] | Mapping[int, Any] | None, samples: int) -> Clients:
+    """The samples of each client as they are listed, by place or by number."""
+    given = [clients[i] for i in sorted(clients)] if isinstance(clients, Mapping) else clients
+    return _checked([_index_array(i, rows) for i, rows in enumerate(() if given is None else given)], samples)
+
+
+def held_apart(held: Sequence[Any], clients: Sequence[Tensor], samples: int) -> Clients:
+    """The samples that each client holds out; DataError where one is also trained on or held out twice."""
+    found = [_index_array(i, rows) for i, rows in enumerate(held)]
+    if len(found) != len(clients):
+        raise DataError(f"holdout has the indices of {len(found)} clients, but there are {len(clients)}")
+    rows = np.concatenate(found)
+    if len(rows) and not 0 <= rows.min() <= rows.max() < samples:
+        raise DataError(f"holdout has a sample outside 0..{samples - 1}")
+    twice = np.concatenate([rows, *(mine.numpy() for mine in clients)])
+    if len(np.unique(twice)) < len(twice):
+        raise DataError("holdout has a sample that is trained on or held out twice")
+    return together(found)
+
+
+def _checked(indices: Sequence[Indices], samples: int) -> Clients:
+    check_indices(indices, samples)
+    return together(indices)
+
+
+def _index_array(client: int, indices: Any) -> Indices:
     array = np.asarray(indices)
     if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
         raise DataError(f"the indices of client {client} must be a list of whole numbers")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,27 +13,14 @@ from torch import Tensor
 from ..errors import DataError, check, check_count, check_number
 from ..tasks import Classification, NextToken, Segmentation, Task, as_task
 from .arrays import InputsAndTargets, aligned, check_alike, materialise, samples_of
-from .clients import Clients, divided, index_array, runs, sample_weights, together
-from .inputs import Inputs, cut, each, shapes, take, tensors
-from .lazy import TARGET, Datasets, known_classes
-from .partition import Indices, check_indices, split_indices, strata
+from .augment import Augment, check_augment
+from .blocks import Block, Of, cut_blocks
+from .clients import Clients, divided, drawn, held_apart, listed, runs, sample_weights, together
+from .inputs import Inputs, cut, each, take, tensors
+from .lazy import TARGET, Datasets
+from .partition import Indices
 from .preparation import Preparation
 from .stored import Pixels, as_floats
-
-Augment: TypeAlias = Callable[[Any, np.random.Generator], Any]
-
-
-EVALUATION_BLOCK = 1000
-Of: TypeAlias = Literal["test", "validation", "client"]
-
-
-class Block(NamedTuple):
-    """Samples start to stop of the test set, of the validation set, or of what a client holds out."""
-
-    of: Of
-    start: int
-    stop: int
-    client: int = 0
 
 
 @dataclass(frozen=True)
@@ -99,36 +86,30 @@ class Federation:
 
         Say who holds what in one of three ways: ``sizes`` (consecutive runs of samples), ``clients=[index arrays]`` (or
         a dict of them by client number, as flwr-datasets' partitioners have it), or a number of ``clients`` and a
-        ``split`` such as ``"dirichlet:0.3"``. ``y`` holds class numbers from 0, or
-        what ``task`` takes. The numbers in ``x`` are taken as they are: scale images to about 0..1 yourself.
-        ``augment`` changes a batch of training samples at random, with the generator that it is given. ``holdout`` and
-        ``validation`` as in ``hold_out``; or ``holdout`` is a list of index arrays, one for each client.
+        ``split`` such as ``"dirichlet:0.3"``. ``y`` holds class numbers from 0, or what ``task`` takes. The numbers in
+        ``x`` are taken as they are: scale images to about 0..1 yourself. ``augment`` changes a batch of training
+        samples at random, with the generator that it is given. ``holdout`` and ``validation`` as in ``hold_out``; or
+        ``holdout`` is a list of index arrays, one for each client.
         """
         task = as_task(task)
         train = samples_of(x, y, "training", task)
         held_out = None if test is None else aligned(*samples_of(*test, "test", task))
-        samples = len(train[1])
         found = max(task.outputs(train[1]), task.outputs(held_out[1]) if held_out else 0)
         if classes is not None and classes < found:
             raise DataError(f"labels go up to {found - 1}, which is outside the {classes} classes 0..{classes - 1}")
         check((sizes is None) != (clients is None), "give either sizes= or clients=, to say which client holds what")
         if sizes is not None:
-            rows = runs(np.asarray(sizes), samples)
+            rows = runs(np.asarray(sizes), len(train[1]))
+        elif isinstance(clients, int | np.integer):
+            rows = drawn(split, train[1].numpy(), int(clients), seed)
         else:
-            if isinstance(clients, int | np.integer):
-                labels = strata(train[1].numpy(), split)
-                indices = split_indices(split, labels, int(clients), np.random.default_rng([seed, 0xDA7A]))
-            else:
-                given = [clients[i] for i in sorted(clients)] if isinstance(clients, Mapping) else clients
-                indices = [index_array(i, rows) for i, rows in enumerate(() if given is None else given)]
-            check_indices(indices, samples)
-            rows = Clients(np.concatenate(indices), np.array([len(found) for found in indices]))
+            rows = listed(clients, len(train[1]))
         if held_out:
             check_alike(held_out[0], train[0])
         whole = cls(*train, rows, held_out, classes or found, name, None, task).augmented(augment)
         if isinstance(holdout, int | float):
             return whole.hold_out(holdout, validation, seed=seed)
-        return whole._holding([index_array(i, given) for i, given in enumerate(holdout)]).hold_out(0, validation)
+        return replace(whole, held=held_apart(holdout, rows, len(train[1]))).hold_out(0, validation)
 
     @classmethod
     def from_dataset(cls, dataset: Any, *, test: Any = None, target: str = TARGET, **options: Any) -> Federation:
@@ -170,15 +151,13 @@ class Federation:
         tested = None if test is None else Datasets.of([test], task, "test", target)
         x, y = train.read(range(min(2, len(train))), (0,))
         if classes is None:
-            said = [known_classes(each, target) for each in datasets]
-            classes = max(said, default=None) if None not in said else None  # type: ignore[type-var]
+            classes = train.classes()
         if classes is None:
             if isinstance(task, Classification | NextToken | Segmentation):
                 raise DataError("the datasets do not say how many classes there are: give classes=")
             classes = task.outputs(y)
-        sizes = np.array(train.sizes, dtype=np.int64)
         empty = each(lambda part: part[:0], x), y[:0]
-        rows = Clients(np.arange(len(train)), sizes)
+        rows = Clients(np.arange(len(train)), np.array(train.sizes))
         whole = cls(*empty, rows, None, classes, name, None, task, lazy=Lazy(train, tested, readers))
         return whole.augmented(augment).hold_out(holdout, validation, seed=seed)
 
@@ -212,18 +191,6 @@ class Federation:
             validation=torch.from_numpy(np.concatenate(aside)) if validation else self.validation,
         )
 
-    def _holding(self, held: list[Indices]) -> Federation:
-        """With these rows held out, each by its client; they must not be among those that are trained on."""
-        if len(held) != len(self):
-            raise DataError(f"holdout has the indices of {len(held)} clients, but there are {len(self)}")
-        rows = np.concatenate(held)
-        if len(rows) and not 0 <= rows.min() <= rows.max() < len(self.y):
-            raise DataError(f"holdout has a sample outside 0..{len(self.y) - 1}")
-        twice = np.concatenate([rows, *(mine.numpy() for mine in self.clients)])
-        if len(np.unique(twice)) < len(twice):
-            raise DataError("holdout has a sample that is trained on or held out twice")
-        return replace(self, held=together(held))
-
     def augmented(self, augment: Augment | None) -> Federation:
         """With training batches that ``augment(batch, generator)`` changes at random; None leaves them as they are.
 
@@ -231,14 +198,7 @@ class Federation:
         """
         if augment is not None:
             check(callable(augment), f"augment must be a function of (batch, generator), not {augment!r}")
-            x, y = self.first(2)
-            try:
-                lengths = {len(part) for part in tensors(augment(x, np.random.default_rng(0)))}
-            except Exception as error:  # whatever the function raises, the two do not fit
-                reason = str(error).strip().partition("\n")[0]
-                raise DataError(f"augment cannot take a batch of samples of shape {shapes(x)}: {reason}") from error
-            if lengths != {len(y)}:
-                raise DataError("augment must give a batch with as many samples as it was given")
+            check_augment(augment, *self.first(2))
         return replace(self, augment=augment)
 
     def with_task(self, task: Task) -> Federation:
@@ -304,15 +264,14 @@ class Federation:
         return self.inputs(take(self.x, rows)), self.y.index_select(0, rows)
 
     def blocks(self, of: Of, client: int = 0) -> list[Block]:
-        """The cut of what there is to evaluate on: every executor evaluates these blocks, and adds them up in order."""
+        """The cut of what there is to evaluate on; see ``cut_blocks``."""
         if of == "test":
             samples = self.test_samples
         elif of == "validation":
             samples = 0 if self.validation is None else len(self.validation)
         else:
             samples = 0 if self.held is None else len(self.held[client])
-        starts = range(0, samples, EVALUATION_BLOCK)
-        return [Block(of, start, min(start + EVALUATION_BLOCK, samples), client) for start in starts]
+        return cut_blocks(of, samples, client)
 
     def label_counts(self) -> Indices:
         """How many samples of each class each client holds, (clients, classes); where a target is no class, how many

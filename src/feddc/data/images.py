@@ -12,7 +12,8 @@ import torch
 from ..errors import DataError
 from .augment import flip_and_crop
 from .federation import Federation
-from .fetch.catalogue import CATALOGUE, DataSet
+from .fetch.catalogue import CATALOGUE
+from .fetch.entries import DataSet
 from .fetch.folder import data_folder
 from .fetch.present import require
 from .formats.idx import StoredImages

@@ -53,6 +53,11 @@ class Datasets:
     def __len__(self) -> int:
         return sum(self.sizes)
 
+    def classes(self) -> int | None:
+        """How many classes there are, if every dataset says so, as torchvision's and Hugging Face's do."""
+        said = [found for each in self.parts if (found := _classes(each, self.target)) is not None]
+        return max(said) if len(said) == len(self.parts) else None
+
     def read(self, rows: Tensor | Sequence[int], key: Key) -> tuple[Inputs, Tensor]:
         """Some samples as one batch; ``key`` decides what is random in them."""
         starts = np.cumsum([0, *self.sizes])
@@ -152,8 +157,7 @@ def same_twice(dataset: Any, target: str = TARGET) -> bool:
     return all(a.shape == b.shape and torch.equal(a, b) for a, b in zip(*found, strict=True))
 
 
-def known_classes(dataset: Any, target: str) -> int | None:
-    """How many classes a dataset says that it has: torchvision's ``classes``, or a Hugging Face feature."""
+def _classes(dataset: Any, target: str) -> int | None:
     feature = getattr(dataset, "features", {})
     feature = feature.get(target) if isinstance(feature, Mapping) else None
     named = getattr(dataset, "classes", None)

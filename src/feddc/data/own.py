@@ -14,7 +14,8 @@ import torch
 
 from ..errors import DataError, check, check_count, check_number
 from ..tasks import Classification, Regression, Task
-from .federation import Augment, Federation
+from .augment import Augment
+from .federation import Federation
 from .formats.files import explained
 from .formats.pictures import decode_all, picture_size
 from .formats.tabular import read_rows

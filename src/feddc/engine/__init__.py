@@ -6,7 +6,8 @@ from ..options import LocalTraining
 from .callbacks import Callback
 from .drift import Drift
 from .records import ClientScores, Record, Rejected, Result, Site
-from .simulation import Simulation, simulate
+from .simulating import simulate
+from .simulation import Simulation
 
 __all__ = [
     "Callback",

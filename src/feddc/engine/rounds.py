@@ -147,7 +147,8 @@ def run_round(
             still = LocalResult(delta=torch.zeros_like(server.model).unsqueeze(0), steps=steps[:1], **plan)
             nothing, _ = algorithm.upload(sent, store.gather([0]), still, weights[:1])
             rows = Buffers(*(field.unsqueeze(0) for field in buffers))
-            sums.add(nothing, rows, 0 * weights[:1], {name: 0 * column[:1] for name, column in everyone.items()})
+            none = {name: torch.zeros_like(column[:1]) for name, column in everyone.items()}
+            sums.add(nothing, rows, torch.zeros_like(weights[:1]), none)
         for arrived in arrivals() if guard is None else guarded(arrivals(), guard, start, refuse):
             take(*arrived)
         if accepted or noisy:

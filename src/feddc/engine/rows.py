@@ -17,11 +17,12 @@ from torch import Tensor
 
 from ..data.inputs import Inputs, each, ready, take, tensors
 from ..types import VECTORS, Correction, Rows
+from .batches import augmentation, plan
 from .cost import FLOPS, ROW_SECONDS, ROWS_SECONDS, step_flops
 from .dense import DenseRows, HalfDenseRows
 from .functional import FunctionalGradient, RowsLoss
 from .gradient import written_out
-from .local import Job, Start, augmentation, plan
+from .local import Job, Start
 
 GATHER_BYTES = 4 * 2**20
 MOST = 256  # clients at a time: more of them save no more overhead, and take more memory

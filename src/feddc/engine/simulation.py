@@ -1,15 +1,13 @@
-"""The loop over rounds. Command line, reports and tests only consume the records that it yields."""
+"""A simulation: the loop over rounds. Command line, reports and tests only consume the records that it yields."""
 
 from __future__ import annotations
 
 import contextlib
-import copy
-import inspect
 import math
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Required, Unpack
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -17,23 +15,23 @@ from torch import Tensor, nn
 from ..algorithms import Algorithm, evaluated
 from ..data import Federation
 from ..data.clients import sample_weights
-from ..data.inputs import ready, shapes
 from ..errors import ConfigError, RunError, check, check_count
 from ..models import FlatModel, module_with
 from ..options import Keywords, LocalTraining, Precision, options_from
 from ..tasks import Task, score_of
 from ..trust.secure import Masked
 from ..types import Correction
+from .batches import given_steps, steps_column
 from .callbacks import Callback, checked_callbacks
+from .checks import check_fits, check_method
 from .cohorts import Bernoulli, Given, answering, make_cohorts
 from .compress import compression_of
 from .drift import DriftMeter
-from .evaluation import output_of
 from .executors import InProcess, Vectorised, choose
 from .executors.choose import find_device
 from .guarding import draws_of, guard_of, keyed, poisoned
 from .judging import Judged, check_judges, judge, personal_scores
-from .local import Job, Start, given_steps, sharpened, steps_column
+from .local import Job, Start, sharpened
 from .losses import own_loss
 from .membership import Arrivals
 from .optimizers import check_optimizer
@@ -42,66 +40,6 @@ from .records import Record
 from .rounds import Handling, Participants, RoundState, diverged, run_round
 from .state import filled, named
 from .store import ClientStore
-
-
-class Arguments(Keywords, total=False):
-    """The keyword arguments of ``simulate``, ``train`` and ``compare``."""
-
-    rounds: Required[int]
-    training: LocalTraining | None
-    cohorts: Any
-    arrivals: Any
-    steps: Any
-    callbacks: Sequence[Callback]
-    precision: Precision | None
-    task: Task | None
-
-
-def simulate(
-    algorithm: Algorithm, model: nn.Module, federation: Federation, **arguments: Unpack[Arguments]
-) -> Iterator[Record]:
-    """Run ``rounds`` rounds of federated training and yield a record after each.
-
-    Who takes part: ``participation`` (each client with that probability), ``cohort_size`` (this many, at random), or
-    ``cohorts`` (a rounds × clients mask); everyone by default. ``steps``, an array of the same shape, gives the number
-    of local steps of each client in each round, instead of ``epochs`` passes over its data.
-
-    ``arrivals``, another mask, says who is a member at all. A client that joins starts from zero state; when a client
-    leaves, all clients and the server restart from zero drift. This replays the schedule of a real federation.
-
-    ``model`` is the initial module and is not changed. The global model is evaluated on the federation's test set every
-    ``evaluate_every`` rounds and after the last. Arguments are checked at the call, before the first round.
-
-    ``executor`` is how the clients are trained: "in-process" (one after another), "workers" (in ``workers`` processes,
-    by default one for each core), "vectorised" (many clients at once, on ``device``), "ray" (on the Ray cluster at
-    ``ray_address``, or one on this machine), or "auto". A seed gives the same batches with each.
-
-    ``dropout`` is the probability with which a client of the cohort never answers. An update that is NaN, Inf, absurdly
-    large or misshapen is never averaged in: it stops the run, or with ``on_bad_update="reject"`` it is left out, its
-    client's state stays as it was, and the record says so.
-
-    ``diagnostics`` measures the clients' drift in every round (``Record.drift``). ``callbacks`` are called at the
-    start, after every record, and at the end: see ``Callback``.
-
-    ``robust`` aggregates updates that may be poisoned ("norm:1", "trimmed-mean:0.2", "median", "centered-clip:1"), and
-    ``attack`` poisons some ("sign-flip:3"). ``privacy`` clips updates and adds noise ("central:clip=1:noise=1.1",
-    "distributed", "local"). ``epsilon`` and ``delta`` are a privacy budget: the noise is chosen for it, a run ends
-    before it is exceeded, and ``Record.epsilon`` is what was spent. ``secure="simulated"`` rounds updates as secure
-    aggregation does. Whatever is done to an update, its client remembers what the server used.
-
-    ``evaluate`` is where to evaluate: "server" (the test set), "clients" (what each client holds out, see
-    ``Federation.hold_out``), or "both". ``personal`` also scores each client's own model after local training; for
-    that, every client with held-out samples is trained at every evaluation.
-
-    ``compress="int8"`` or ``"bf16"`` rounds the vectors that are sent in both directions, at random; clients and server
-    keep state for what was received.
-
-    ``task`` replaces the federation's task.
-
-    ``precision="bf16"`` sets the precision of ``training``: products in bfloat16, which is faster on hardware that has
-    them; on a processor that does not, a warning says how much slower it is.
-    """
-    return Simulation(algorithm, model, federation, **arguments).run()
 
 
 class Simulation:
@@ -297,29 +235,3 @@ class Simulation:
     def module(self) -> nn.Module:
         """A copy of the user's module with the current global weights and buffers."""
         return module_with(self._initial, evaluated(self.algorithm, self.server), self.buffers)
-
-
-def check_method(algorithm: Algorithm) -> None:
-    """Refuse what is no method, or has a server optimiser that is none."""
-    good = hasattr(algorithm, "aggregate") and not inspect.isclass(algorithm)
-    check(good, f"algorithm must be a method object, its class called with its options, not {algorithm!r}")
-    server = getattr(algorithm, "server", None)
-    good = server is None or (hasattr(server, "step") and not inspect.isclass(server))
-    check(good, f"server must be a server optimiser, such as feddc.Yogi(lr=0.01), not {server!r}")
-
-
-@torch.no_grad()
-def check_fits(model: nn.Module, federation: Federation) -> None:
-    """Refuse a model that cannot take the data's samples, or whose output the task cannot take."""
-    check(isinstance(model, nn.Module), f"model must be a torch.nn.Module, not {type(model).__name__}")
-    sized = not any(nn.parameter.is_lazy(p) for p in model.parameters())
-    check(sized, "the model has lazy layers, whose size is not known yet: run one batch through it first")
-    probe = copy.deepcopy(model).eval()
-    x, y = federation.first(2)
-    kind = next((p.dtype for p in probe.parameters()), torch.float32)
-    try:
-        out = output_of(probe, ready(x, kind))
-    except Exception as error:  # whatever the user's module raises, it does not fit
-        reason = str(error).strip().partition("\n")[0]
-        raise ConfigError(f"the model does not accept samples of shape {shapes(x)}: {reason}") from error
-    federation.task.check_output(out, y, federation.classes)

@@ -36,14 +36,17 @@ class ClientStore:
         self._tables: list[StateTable] = [table(field, clients) for field in initial]
 
     def gather(self, clients: Sequence[int]) -> Any:
-        """The states of these clients, as rows."""
-        fresh = ~self._seen[list(clients)]
-        some_fresh = bool(fresh.any())
+        """The states of these clients, as rows; only those of clients that took part before are looked up."""
+        seen = self._seen[list(clients)]
+        known = [client for client, before in zip(clients, seen.tolist(), strict=True) if before]
         fields = []
         for table, initial in zip(self._tables, self._initial, strict=True):
-            rows = table.read(clients)
-            if some_fresh:
-                rows[fresh] = initial
+            if len(known) == len(clients):
+                rows = table.read(clients)
+            else:
+                rows = initial.repeat(len(clients), 1)
+                if known:
+                    rows[seen] = table.read(known)
             fields.append(rows)
         return type(self._initial)(*fields)
 

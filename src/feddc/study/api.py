@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from ..algorithms import METHODS, SERVERS, Algorithm, make_method, method_name
 from ..data import Federation
 from ..engine import Result, Simulation
-from ..engine.simulation import Arguments
+from ..engine.simulating import Arguments
 from ..errors import ConfigError, FedDCError, RunError, check
 from ..models import make_model
 from ..options import LocalTraining, Options

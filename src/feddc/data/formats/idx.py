@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,27 +24,21 @@ class StoredImages(NamedTuple):
     test_y: NDArray[np.int64]
 
 
-def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
-    """An idx file of unsigned bytes with that many dimensions."""
-    data = content(path)
-    start = 4 + 4 * dimensions
-    if len(data) < start or data[:4] != bytes([0, 0, 0x08, dimensions]):
-        raise broken(path, f"it does not start as an idx file of bytes in {dimensions} dimensions does")
-    shape = struct.unpack(f">{dimensions}I", data[4:start])
-    if len(data) - start != np.prod(shape, dtype=object):
-        raise broken(path, f"its header promises {' × '.join(map(str, shape))} bytes, {len(data) - start} follow")
-    return np.frombuffer(data, dtype=np.uint8, offset=start).reshape(shape)
+def read_idx(path: Path, dimensions: int, kind: Literal["bytes", "integers"] = "bytes") -> NDArray[Any]:
+    """An idx file of unsigned bytes, or of big-endian 32-bit integers, with that many dimensions."""
+    data, start = content(path), 4 + 4 * dimensions
+    code, dtype = (0x08, np.dtype(np.uint8)) if kind == "bytes" else (0x0C, np.dtype(">i4"))
+    if len(data) < start or data[:4] != bytes([0, 0, code, dimensions]):
+        raise broken(path, f"it does not start as an idx file of {kind} in {dimensions} dimensions does")
+    shape, held = struct.unpack(f">{dimensions}I", data[4:start]), (len(data) - start) / dtype.itemsize
+    if held != np.prod(shape, dtype=object):
+        raise broken(path, f"its header promises {' × '.join(map(str, shape))} {kind}, {held:.12g} follow")
+    return np.frombuffer(data, dtype, offset=start).reshape(shape)
 
 
 def read_int_table(path: Path) -> NDArray[np.int64]:
-    """An idx file of big-endian 32-bit integers in two dimensions, as QMNIST's labels are."""
-    data = content(path)
-    if len(data) < 12 or data[:4] != bytes([0, 0, 0x0C, 2]):
-        raise broken(path, "it does not start as an idx file of integers in 2 dimensions does")
-    rows, columns = struct.unpack(">2I", data[4:12])
-    if len(data) - 12 != 4 * rows * columns:
-        raise broken(path, f"its header promises {rows} × {columns} integers, {(len(data) - 12) / 4:g} follow")
-    return np.frombuffer(data, dtype=">i4", offset=12).reshape(rows, columns).astype(np.int64)
+    """A table of integers, as QMNIST's labels are."""
+    return read_idx(path, 2, "integers").astype(np.int64)
 
 
 def read_mnist(paths: Sequence[Path]) -> StoredImages:

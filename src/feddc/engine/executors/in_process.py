@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from ...data.federation import Block
+from ...data.blocks import Block
 from ...models import Buffers, FlatModel
 from ...types import Vector
 from ..evaluation import Evaluation

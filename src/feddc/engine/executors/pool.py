@@ -89,13 +89,8 @@ class Pool:
 
     def _death(self, connection: Connection, task: Assignment | None) -> WorkerError:
         process = self._processes[connection]
-        try:
-            code = process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            code = 0
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         return WorkerError(
-            f"worker process {process.pid} {how} {_doing(task)}; "
+            f"worker process {process.pid} {_fate(process)} {_doing(task)}; "
             "if the machine ran out of memory, use fewer workers or executor='in-process'"
         )
 
@@ -126,6 +121,15 @@ def _stop(processes: dict[Connection, subprocess.Popen[bytes]], memory: SharedMe
             process.stdin.close()
         connection.close()
     memory.close()
+
+
+def _fate(process: subprocess.Popen[bytes], seconds: float = 5) -> str:
+    """What became of a worker whose end of the line is closed."""
+    try:
+        code = process.wait(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return "no longer answers"
+    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
 
 def _doing(task: Assignment | None) -> str:

@@ -24,7 +24,7 @@ from torch import Tensor
 
 import ray
 
-from ...data.federation import Block
+from ...data.blocks import Block
 from ...data.sharing import bare, filled, named_tensors
 from ...errors import ConfigError, DataError, WorkerError
 from ...models import Buffers, FlatModel

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import torch
 
-from ...data.federation import Block
+from ...data.blocks import Block
 from ...data.inputs import cut, each, ready
 from ...errors import ConfigError, WorkerError, check
 from ...models import Buffers, FlatModel

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from ...data.federation import Block
+from ...data.blocks import Block
 from ...data.sharing import filled
 from ...models import Buffers, FlatModel
 from ...types import COLUMNS, Correction

@@ -20,7 +20,7 @@ from typing import Any
 import cloudpickle
 import torch
 
-from ...data.federation import Block
+from ...data.blocks import Block
 from ...data.sharing import bare, named_tensors
 from ...errors import WorkerError
 from ...models import Buffers, FlatModel

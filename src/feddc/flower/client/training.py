@@ -16,11 +16,12 @@ from ...algorithms import METHODS, Algorithm
 from ...data import Federation
 from ...data.inputs import ready
 from ...engine import LocalTraining
+from ...engine.batches import steps_column
 from ...engine.compress import Compression
 from ...engine.evaluation import output_of
 from ...engine.executors import InProcess
 from ...engine.executors.choose import find_device
-from ...engine.local import Job, Start, one_row, steps_column, train_client
+from ...engine.local import Job, Start, one_row, train_client
 from ...engine.losses import own_loss
 from ...engine.membership import reweighed
 from ...engine.precision import check_precision

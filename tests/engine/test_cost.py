@@ -1,0 +1,40 @@
+"""What a job is expected to cost, counted by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import feddc
+from feddc.engine import cost
+from feddc.engine.local import Job
+
+
+def job(module: nn.Module, shape: tuple[int, ...], fixed: int | None = None, **training: int | None) -> Job:
+    x, y = torch.zeros(60, *shape), torch.arange(60) % 3
+    federation = feddc.Federation.from_arrays(x, y, sizes=[10, 20, 30])  # 20 on average
+    return Job(module, federation, feddc.LocalTraining(**training), 0, fixed)  # type: ignore[arg-type]
+
+
+def test_products_are_counted() -> None:
+    dense = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+    assert cost.forward_flops(job(dense, (6,))) == 2 * (6 * 8 + 8 + 8 * 3 + 3)  # biases count: parameters used once
+    convolution = nn.Sequential(nn.Conv2d(1, 4, 3), nn.Flatten(), nn.Linear(64, 3))
+    assert cost.forward_flops(job(convolution, (1, 6, 6))) == 2 * (4 * 4 * 4 * 9 + 64 * 3)
+
+
+def test_a_step_is_three_passes_over_its_batch() -> None:
+    linear, one = nn.Linear(6, 3), 2 * (6 * 3 + 3)
+    assert cost.step_flops(job(linear, (6,), batch_size=5)) == 3 * one * 5
+    assert cost.step_flops(job(linear, (6,), batch_size=50)) == 3 * one * 20
+    assert cost.step_flops(job(linear, (6,), batch_size=None)) == 3 * one * 20
+
+
+def test_seconds_grow_with_steps_and_rows() -> None:
+    ten = job(nn.Linear(6, 3), (6,), 10, batch_size=5)
+    flops = cost.step_flops(ten)
+    assert cost.client_seconds(ten) == pytest.approx(10 * (150e-6 + flops / 40e9))
+    assert cost.rows_seconds(ten, 7) == pytest.approx(10 * (25e-6 + 7 * (1e-6 + flops / 40e9)))
+    by_epochs = job(nn.Linear(6, 3), (6,), batch_size=5, epochs=2)
+    assert cost.client_seconds(by_epochs) == pytest.approx(2 * 4 * (150e-6 + flops / 40e9))
