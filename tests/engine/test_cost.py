@@ -49,13 +49,13 @@ def test_images_have_their_channels_last_where_the_model_takes_that() -> None:
     class Viewing(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.first, self.last = nn.Conv2d(1, 4, 3), nn.Linear(64, 3)
+            self.first, self.last = nn.Conv2d(2, 4, 3), nn.Linear(64, 3)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             out: torch.Tensor = self.last(self.first(x).view(len(x), -1))
             return out
 
-    assert job(Viewing(), (1, 6, 6)).memory_format is torch.contiguous_format
+    assert job(Viewing(), (2, 6, 6)).memory_format is torch.contiguous_format
 
     class OneByOne(nn.Module):
         """A convolution that makes the picture out of rows itself."""
