@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..specs import Spec
 from ..study.config import Config
-from . import columns
+from . import columns, differences
 from .columns import Entry, TableColumn, of_paper
 from .lines import SETTING, Line, Setting, in_words
 
@@ -35,7 +35,7 @@ def compare_table(setting: Setting) -> Table:
         columns.best(setting),
         columns.last(setting),
         columns.rounds_to(target, f"rounds to {goal}"),
-        columns.speedup(setting, target),
+        differences.speedup(setting, target),
         columns.moved_to(target, f"moved to {goal}"),
     ]
     return _table("compare", "Comparison", setting.lines, shown)
@@ -60,7 +60,7 @@ def rounds_table(setting: Setting, target: float) -> Table:
     shown = [
         columns.rounds_to(target),
         columns.paper_rounds(target),
-        columns.speedup(setting, target),
+        differences.speedup(setting, target),
         columns.moved_to(target),
         columns.time_to(target),
         columns.seeds(),
@@ -105,7 +105,7 @@ def difference_table(setting: Setting) -> Table | None:
         columns.moved_to(setting.target, f"moved to {setting.goal}"),
     ]
     rest = [line for line in lines if line is not base]
-    shown = [columns.difference(setting, base, rest, column) for column in judged]
+    shown = [differences.difference(setting, base, rest, column) for column in judged]
     note = "95 % interval; p: paired t-test over seeds, corrected for the rows (Holm); bold: p < 0.05."
     return _table("differences", f"Differences from {base.label}", rest, shown, note)
 
@@ -160,7 +160,7 @@ def _same(column: TableColumn) -> Make:
 
 
 def _speedup(target: float) -> Make:
-    return lambda setting: columns.speedup(setting, target)
+    return lambda setting: differences.speedup(setting, target)
 
 
 def _table(key: str, title: str, lines: Sequence[Line], shown: Sequence[TableColumn], note: str = "") -> Table:
