@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..algorithms import METHODS, display_name
 from ..data import NATURAL
-from ..specs import Spec
+from ..specs import Spec, is_number
 from ..study.config import FIELDS, ROLES, Config
 from .measure import Measure
 from .runs import Point, Repeat, Run
@@ -207,12 +207,3 @@ def _order(line: Line) -> tuple[int, float]:
     known = list(METHODS)
     alpha = line.options.get("alpha", "0")
     return known.index(line.name) if line.name in known else len(known), float(alpha) if is_number(alpha) else 0.0
-
-
-def is_number(text: str) -> bool:
-    """Whether the text of an option is a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
