@@ -36,7 +36,7 @@ from ..storage.lock import NAME as LOCK, Lock
 from .checkpoint import Checkpoints, DamagedError
 from .config import Config, result_digest, to_toml
 from .interval import Interval
-from .runinfo import FORMAT, read_info, status, version_changes, versions
+from .runinfo import FORMAT, read_info, reading, status, version_changes, versions
 
 __all__ = ["RunDir", "claim", "read_json", "read_records", "to_stderr", "write_whole"]
 
@@ -199,12 +199,8 @@ def claim(path: Path) -> None:
 
 def read_json(path: Path) -> dict[str, Any]:
     """``summary.json`` or ``split.json``, refused if a newer feddc wrote it."""
-    try:
+    with reading(path, "is not a JSON file"):
         content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RunError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise RunError(f"{path} is not a JSON file: {error}") from None
     found = content.get("format") if isinstance(content, dict) else None
     if not isinstance(found, int) or found > FORMAT:
         raise RunError(f"{path} was written by another version of feddc: its format is {found}, not {FORMAT}")

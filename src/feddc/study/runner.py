@@ -12,11 +12,11 @@ from typing import Any
 from ..engine import Record, Simulation
 from ..engine.growth import warning
 from ..engine.records import best, best_accuracy, bytes_to, rounds_to, score_in
-from ..errors import DivergedError, FedDCError, RunError, StoppedError, StorageError, WorkerError
+from ..errors import DivergedError, FedDCError, StoppedError, StorageError, WorkerError
 from .config import Config, from_toml
 from .interrupts import Interrupts
 from .rundir import RunDir, read_records, to_stderr
-from .runinfo import status
+from .runinfo import reading, status
 from .trackers import TensorBoard
 
 
@@ -112,14 +112,10 @@ def read_outcome(path: Path) -> Outcome:
     file = path / "summary.json"
     if not file.exists() and status(path) != "nothing":
         return Outcome(from_toml(path / "config.toml"), read_records(path / "records.jsonl"), "")
-    try:
+    with reading(file):
         summary = json.loads(file.read_text(encoding="utf-8"))
         error = None if summary["status"] == "finished" else DivergedError.read(str(summary["error"]))
         executor = str(summary["executor"])
-    except OSError as fault:
-        raise RunError(f"cannot read {file}: {fault.strerror}") from None
-    except (ValueError, KeyError, TypeError, RecursionError) as fault:
-        raise RunError(f"{file} is corrupted: {fault}") from None
     return Outcome(from_toml(path / "config.toml"), read_records(path / "records.jsonl"), executor, error)
 
 
