@@ -10,7 +10,7 @@ from ..errors import check
 from ..paper.studies import SECTIONS
 from ..report import pages, stored
 from ..report.figures import save_picture
-from ..report.lines import Setting, arrange
+from ..report.lines import Setting, arrange, in_words
 from ..report.runs import Run, not_run, of_outcome, read
 from ..report.tables import overview
 from ..specs import Spec
@@ -149,9 +149,7 @@ def _further(place: Path, known: Run | None) -> Run | None:
 
 def setting_line(config: Config, clients: int) -> str:
     """The setting in one line; data that comes with its clients decides how many there are."""
-    who = (
-        f"cohorts of {config.cohort_size}" if config.cohort_size else f"{100 * (config.participation or 1):g} % a round"
-    )
+    who = in_words(config, "cohort_size") or in_words(config, "participation")
     return (
         f"{config.data}, {clients} clients, {config.split or 'natural split'}, {who}, {config.model}, "
         f"{config.rounds} rounds, {config.epochs} local epochs, batch {config.batch_size or 'full'}, "
