@@ -9,7 +9,7 @@ from ..specs import Spec
 from ..study.config import Config
 from . import columns, differences
 from .columns import Entry, TableColumn, of_paper
-from .lines import SETTING, Line, Setting, in_words
+from .lines import SETTING, Line, Setting, describe, in_words
 
 TERMS = {("false", "false"): "loss", ("true", "false"): "loss + penalty", ("false", "true"): "loss + correction"}
 
@@ -199,7 +199,7 @@ def _groups(settings: Sequence[Setting]) -> list[tuple[str, list[Setting]]]:
         varying = [name for name in SETTING if len({getattr(config, name) for config in configs}) > 1]
         shared = [name for name in SETTING if name not in varying]
         data = [Spec.parse(configs[0].data).name] if "data" in varying else []
-        title = ", ".join([*data, *(words for name in shared if (words := in_words(configs[0], name)))])
+        title = ", ".join(filter(None, [*data, describe(configs[0], shared)]))
         named = [_named(setting, varying) for setting in members]
         found.append((title, named))
     return found
@@ -212,8 +212,7 @@ def _group(config: Config) -> tuple[object, ...]:
 def _named(setting: Setting, varying: Sequence[str]) -> Setting:
     """The setting, named by what differs from its neighbours, without the name that they share."""
     own = replace(setting.config, data=setting.config.data.partition(":")[2] or setting.config.data)
-    words = ", ".join(text for name in varying if (text := in_words(own, name)))
-    return replace(setting, title=words or in_words(setting.config, "split"))
+    return replace(setting, title=describe(own, varying) or in_words(setting.config, "split"))
 
 
 def _terms(line: Line) -> str:

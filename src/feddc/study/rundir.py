@@ -74,7 +74,7 @@ class RunDir:
                 info |= {"given": dict(given)} if given else {}
                 info |= {"task": type(simulation.federation.task).__name__}
                 if simulation.federation.preparation is not None:
-                    kept = json.dumps(simulation.federation.preparation.to_json())
+                    kept = json.dumps(dataclasses.asdict(simulation.federation.preparation))
                     write_whole(path / "preparation.json", kept + "\n")
                 write_whole(path / "run.json", json.dumps(info, indent=2) + "\n")
             self._records = (path / "records.jsonl").open("ab", buffering=0)
