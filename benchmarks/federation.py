@@ -3,6 +3,7 @@
     python -m benchmarks.federation resnet18                    ResNet18, three sites of 100 images each
     python -m benchmarks.federation digits                      a small network, three sites
     python -m benchmarks.federation digits --plain              with Flower's own flower-supernode instead of ours
+    python -m benchmarks.federation resnet18 --database         the SuperLink's state on disk instead of in memory
     python -m benchmarks.federation resnet18 --floor            also Flower alone: the same arrays, and nobody trains
 
 It uses 127.0.0.1 only, and ends every process that it has started. The first round, in which processes import and sites
@@ -112,7 +113,7 @@ def simulated(name: str, rounds: int, compress: str) -> list[float]:
 
 
 def federated(
-    name: str, rounds: int, compress: str, folder: Path, plain: bool, floor: bool = False
+    name: str, rounds: int, compress: str, folder: Path, plain: bool, floor: bool = False, database: bool = False
 ) -> list[dict[str, Any]]:
     """The records of a run of real processes; with ``floor`` of one that only moves the arrays of such rounds."""
     app = folder / "timed"
@@ -125,7 +126,7 @@ def federated(
         size = sum(each.numel() for each in space["make_model"]().parameters())
         (app / "timed" / "client.py").write_text(FLOOR_CLIENT)
         (app / "timed" / "server.py").write_text(FLOOR_SERVER.format(sites=SITES, size=size))
-    with LocalFederation(folder / "federation", SITES, warm=not plain) as federation:
+    with LocalFederation(folder / "federation", SITES, warm=not plain, database=database) as federation:
         options = f'rounds={rounds} epochs=1 batch-size=50 method="feddc" compress="{compress}" test-sites=false'
         command = ["flwr", "run", str(app), "federation", "--stream", "--run-config", options]
         subprocess.run(command, env=federation.environment, check=True, stdout=subprocess.DEVNULL)
@@ -140,12 +141,15 @@ def main() -> None:
     parser.add_argument("--compress", nargs="+", default=["none", "int8"])
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--floor", action="store_true")
+    parser.add_argument("--database", action="store_true", help="the SuperLink keeps its state on disk")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # through the end of the federation's processes
     print("| what | seconds a round | MB up + down | times the simulation |\n|---|---|---|---|")
     if given.floor:
         with tempfile.TemporaryDirectory() as place, redirect_stdout(sys.stderr):
-            records = federated(given.workload, given.rounds, "none", Path(place), given.plain, floor=True)
+            records = federated(
+                given.workload, given.rounds, "none", Path(place), given.plain, floor=True, database=given.database
+            )
         seconds = median(each["seconds"] for each in records[1:])
         moved = (records[-1]["bytes_up"] + records[-1]["bytes_down"]) / 1e6
         print(
@@ -156,7 +160,9 @@ def main() -> None:
         alone = median(simulated(given.workload, given.rounds, compress)[1:])
         print(f"| in one process, compress={compress} | {alone:.2f} | – | 1 |", flush=True)
         with tempfile.TemporaryDirectory() as place, redirect_stdout(sys.stderr):
-            records = federated(given.workload, given.rounds, compress, Path(place), given.plain)
+            records = federated(
+                given.workload, given.rounds, compress, Path(place), given.plain, database=given.database
+            )
         seconds = median(each["seconds"] for each in records[1:])
         moved = (records[-1]["bytes_up"] + records[-1]["bytes_down"]) / 1e6
         what = f"{SITES} sites over Flower{', cold nodes' * given.plain}, compress={compress}"

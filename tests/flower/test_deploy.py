@@ -134,7 +134,7 @@ def test_the_gateway_passes_on_the_fleet_and_nothing_else() -> None:
 
 def test_the_supported_versions_of_flower(monkeypatch: pytest.MonkeyPatch) -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert extras["flower"] == [versions.requirement()]
+    assert versions.requirement() in extras["flower"]
     pinned = re.search(r"^flwr==(\S+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
     assert pinned
     assert pinned[1] == metadata.version("flwr")
@@ -184,10 +184,10 @@ def test_health(superlink: tuple[int, list[int]], capsys: pytest.CaptureFixture[
 
 
 def test_the_end_of_a_run_as_flower_lists_it() -> None:
-    assert local.finished('{"runs": [{"status": "finished:completed"}]}')
-    assert not local.finished('{"runs": [{"status": "finished:failed"}]}')
-    assert not local.finished('{"runs": []}')
-    assert not local.finished("no JSON")
+    assert local.newest('{"runs": [{"status": "running", "run-id": "7"}, {"status": "x"}]}') == ("running", "7")
+    assert local.newest('{"runs": []}') == ("not started", None)
+    assert local.newest("no JSON") is None
+    assert local.newest('{"success": false, "error-message": "busy"}') is None
 
 
 def test_every_command_of_flower_says_what_it_does() -> None:

@@ -42,6 +42,32 @@ def test_a_node_that_is_refused_tries_until_it_is_let_in(tmp_path: Path, capfd: 
     assert errors.count("Failed to activate SuperNode") == 2
 
 
+LOSES_ITS_SUPERLINK = """
+n=$(cat count 2>/dev/null || echo 0); echo $((n + 1)) > count
+[ $n -lt 1 ] || exit 7
+echo "ERROR : Failed to send message 1: Server error '500 Internal Server Error' for url '$1/v1/fleet/push-object'" >&2
+echo "it continues" >&2
+echo "ERROR : Server error '500 Internal Server Error' for url '$1/v1/fleet/pull-messages'" >&2
+exec sleep 600
+"""
+
+
+def test_a_node_that_stays_without_its_superlink_is_started_again(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Flower's own command would stay for ever, and take part in no round."""
+    assert supervisor.supervise([script(tmp_path, LOSES_ITS_SUPERLINK), "http://127.0.0.1:8000"], os.environ) == 7
+    errors = capfd.readouterr().err
+    assert "it continues" in errors
+    assert errors.count("the SuperLink answered with an error of its own (status 500; its log says why)") == 1
+
+
+def test_a_message_that_was_lost_is_no_reason_to_start_again(tmp_path: Path) -> None:
+    lost = LOSES_ITS_SUPERLINK.replace("exec sleep 600", "exit 3").splitlines()
+    text = "\n".join(line for line in lost if "pull-messages" not in line)
+    assert supervisor.supervise([script(tmp_path, text), "http://127.0.0.1:8000"], os.environ) == 3
+
+
 def test_it_tries_no_more_often_than_asked_for(tmp_path: Path) -> None:
     assert supervisor.supervise([script(tmp_path, REFUSED_TWICE)], os.environ, 2) == 1
     assert (tmp_path / "count").read_text() == "2\n"

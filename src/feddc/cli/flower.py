@@ -38,7 +38,7 @@ def new(folder: Path) -> None:
     default="federation",
     show_default=True,
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for logs, the database and results.",
+    help="Folder for logs and results.",
 )
 @click.option("--run-config", default="", metavar="TEXT", help="Settings of the run, such as 'rounds=5 lr=0.05'.")
 @click.option(
@@ -65,9 +65,14 @@ def up(app: Path | None, sites: int, folder: Path, run_config: str, node_config:
     with LocalFederation(folder, sites, node_config) as federation:
         click.echo(f"a federation of {sites} sites; its logs are in {folder}/")
         if app is not None:
-            code = federation.run(app, run_config)
-            click.echo(f"results: feddc report {federation.home / 'feddc'}" if code == 0 else f"failed: see {folder}/")
-            raise SystemExit(code)
+            status = federation.run(app, run_config)
+            if status == "finished:completed":
+                click.echo(f"results: feddc report {federation.home / 'feddc'}")
+                return
+            click.echo(
+                f"the run was not completed ({status}): its last lines say why, or the logs in {folder}/", err=True
+            )
+            raise SystemExit(1)
         click.echo(f"export FLWR_HOME={federation.home.resolve()}\nflwr run DIR {CONNECTION} --stream")
         while True:
             federation.check()

@@ -26,9 +26,10 @@ OFFLINE = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
 }
-"""No telemetry, no update checks, the packages that are installed, and shorter pauses."""
+"""No telemetry, no update checks, and the packages that are installed."""
+POLLING = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2"}
+"""Seconds between the looks of Flower's executor for work; by default one. With a database, each look is a write."""
 START_SECONDS, END_SECONDS = 300, 15
 CONNECTION = "federation"
 
@@ -36,10 +37,14 @@ CONNECTION = "federation"
 class LocalFederation:
     """Use as a context manager: at its end all processes that it started are gone."""
 
-    def __init__(self, folder: Path, sites: int, node_config: Sequence[str] = (), *, warm: bool = True) -> None:
+    def __init__(
+        self, folder: Path, sites: int, node_config: Sequence[str] = (), *, warm: bool = True, database: bool = False
+    ) -> None:
         """``node_config`` are further settings of the sites, one text for each, such as 'data="a.csv"'.
 
-        Without ``warm`` the sites are Flower's own `flower-supernode`, with which rounds take longer.
+        Without ``warm`` the sites are Flower's own `flower-supernode`, with which rounds take longer. With ``database``
+        the SuperLink keeps its state on disk, as it has to where keys are registered; it is then slower, and on a
+        machine with too much work it loses messages ("database is locked").
         """
         check_count("sites", sites)
         if node_config and len(node_config) != sites:
@@ -48,10 +53,11 @@ class LocalFederation:
             if shutil.which(program) is None:
                 raise ConfigError(f"{program} is not on the PATH: pip install 'feddc[flower]'")
         self.folder, self.sites, self.node_config = folder, sites, node_config
+        self._database = ["--database", str(folder.resolve() / "federation.db")] if database else []
         self._node = [sys.executable, "-m", "feddc", "flower", "node"] if warm else ["flower-supernode"]
         self.home = folder / "home"
         self.port = free_port()
-        self.environment = {**os.environ, **OFFLINE, "FLWR_HOME": str(self.home.resolve())}
+        self.environment = {**os.environ, **OFFLINE, **POLLING, "FLWR_HOME": str(self.home.resolve())}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> LocalFederation:
@@ -63,7 +69,7 @@ class LocalFederation:
         try:
             self._start(
                 "superlink", "flower-superlink", "--host", "127.0.0.1", "--port", str(self.port), "--insecure",
-                "--database", str(self.folder.resolve() / "federation.db"), "--disable-runtime-dependency-installation",
+                "--disable-runtime-dependency-installation", *self._database,
             )  # fmt: skip
             self._until(lambda: listening(self.port), "the SuperLink listens")
             for site in range(self.sites):
@@ -96,15 +102,35 @@ class LocalFederation:
             if process.poll() is not None:
                 raise RunError(f"{name} has ended with exit code {process.returncode}: see {self.folder / name}.log")
 
-    def run(self, app: Path, run_config: str = "") -> int:
-        """Submit an app, show its log, and wait for its end: 0 if it was completed, 1 if not."""
+    def run(self, app: Path, run_config: str = "") -> str:
+        """Submit an app, show its log, and wait for its end: the status that Flower gives, such as finished:failed."""
         options = ["--run-config", run_config] if run_config else []
-        subprocess.run(["flwr", "run", str(app), CONNECTION, "--stream", *options], env=self.environment, check=False)
-        listed = subprocess.run(
-            ["flwr", "ls", CONNECTION, "--format", "json"],
-            env=self.environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        return 0 if finished(listed.stdout) else 1  # flwr run --stream ends with 0 in either case
+        self._show("run", str(app), CONNECTION, "--stream", *options)  # ends with 0 in any case
+        while True:
+            status, run = self._newest()
+            if run is None or status.startswith("finished"):
+                return status
+            self.check()
+            print("feddc: its log broke off; the run continues, and its log from the beginning:", file=sys.stderr)
+            self._show("log", run, CONNECTION, "--stream")
+
+    def _show(self, *words: str) -> None:
+        """A `flwr` command whose output is for the user."""
+        subprocess.run(["flwr", *words], env=self.environment, check=False)
+
+    def _newest(self) -> tuple[str, str | None]:
+        """Status and id of the newest run; a busy SuperLink is asked again."""
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            command = ["flwr", "ls", CONNECTION, "--format", "json"]
+            done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
+            found = newest(done.stdout)
+            if found is not None:
+                return found
+            self.check()
+            if time.monotonic() > deadline:
+                raise RunError(f"the SuperLink does not say how the run ended: see {self.folder / 'superlink.log'}")
+            time.sleep(1.0)
 
     def _start(self, name: str, *command: str) -> None:
         with (self.folder / f"{name}.log").open("ab") as log:
@@ -121,13 +147,13 @@ class LocalFederation:
             time.sleep(0.2)
 
 
-def finished(listed: str) -> bool:
-    """Whether the newest run that `flwr ls --format json` lists was completed."""
+def newest(listed: str) -> tuple[str, str | None] | None:
+    """Status and id of the newest run that `flwr ls --format json` lists; None if that is no list of runs."""
     try:
         runs: list[Any] = json.loads(listed)["runs"]
-        return bool(runs) and str(runs[0]["status"]) == "finished:completed"
+        return (str(runs[0]["status"]), str(runs[0]["run-id"])) if runs else ("not started", None)
     except (ValueError, KeyError, TypeError):
-        return False
+        return None
 
 
 def free_port() -> int:

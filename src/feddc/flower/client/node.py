@@ -20,6 +20,7 @@ import click
 
 from ...errors import ConfigError, FedDCError, check
 from ..home import flower_home
+from ..local import POLLING
 from . import launcher
 from .demands import CLIP, NOISE
 from .launcher import PIN
@@ -43,9 +44,7 @@ def run_supernode(arguments: list[str], app_hash: str | None = None) -> int:
     if app_hash is None and any(demand in word for word in arguments for demand in (CLIP, NOISE)):
         click.echo(f"feddc: {CLIP} and {NOISE} hold for an app that you have read: pin it by --app-hash", err=True)
     os.environ.pop(PIN, None)
-    environment = dict(os.environ)
-    environment.setdefault("FLWR_SUPEREXEC_TASK_POLL_INTERVAL", "0.2")  # Flower's default is 1 second
-    environment[NODE] = str(os.getpid())
+    environment = POLLING | os.environ | {NODE: str(os.getpid())}
     if app_hash is not None:
         check(launcher.OTHER_PACKAGES not in arguments, f"{launcher.OTHER_PACKAGES} would run code that is not pinned")
         check(_same_environment(supernode), f"--app-hash: {supernode} is not from feddc's own environment")

@@ -10,6 +10,7 @@ from ...algorithms import Algorithm, make_method
 from ..references import Reference, find, reference
 from ..settings import Settings, override
 from .coordinator import Coordinator
+from .patience import explained
 
 
 def server_app(
@@ -35,7 +36,8 @@ def server_app(
         method = context.run_config.get("method", algorithm)
         chosen = make_method(method) if isinstance(method, str) else method
         samples = None if held_out is None else find(held_out)()
-        with Coordinator(grid, chosen, module, override(settings, context.run_config), samples) as coordinator:  # type: ignore[arg-type]
+        coordinator = Coordinator(grid, chosen, module, override(settings, context.run_config), samples)  # type: ignore[arg-type]
+        with coordinator, explained(lambda: coordinator.progress.round):
             for _ in coordinator.run():
                 pass
 

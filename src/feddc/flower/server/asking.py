@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from flwr.app import DEFAULT_TTL, Message, MessageType
 from flwr.serverapp import Grid
@@ -17,6 +18,7 @@ from flwr.serverapp import Grid
 from ...errors import DataError
 from ..failures import FAILED, PLACE, explain
 from ..packets import Packet, from_records, question
+from .patience import patiently
 
 AT_ONCE = 8
 """So many answers are fetched at a time: each is as large as the model."""
@@ -68,8 +70,7 @@ class Correspondence:
     ) -> bool:
         """Send a question; False if it could not be sent."""
         self.forget(client)
-        message = Message(question(packet), node, kind, group_id=str(round), ttl=within + DEFAULT_TTL)
-        id = next(iter(self.grid.push_messages([message])), None)  # none: it was too large, or malformed
+        id = push(self.grid, packet, node, kind, group_id=str(round), ttl=within + DEFAULT_TTL)
         if id:
             self._asked[id] = Question(client, node, round, kind, time.monotonic())
         return bool(id)
@@ -97,10 +98,17 @@ class Correspondence:
 
     def _look(self, kind: str) -> Iterator[Answer]:
         for ids in _parts([id for id, each in self._asked.items() if each.kind == kind], AT_ONCE):
-            for message in self.grid.pull_messages(ids):
+            for message in patiently(partial(self.grid.pull_messages, ids)):
                 asked = self._asked.pop(message.metadata.reply_to_message_id, None)
                 if asked is not None:
                     yield Answer(asked.client, asked.round, read(message), time.monotonic() - asked.when)
+
+
+def push(grid: Grid, packet: Packet, node: int, kind: str, **about: Any) -> str | None:
+    """Send a question to a node: its id, or None if it was too large or malformed."""
+    # Each attempt is a new message: of one that failed, a part may have been stored.
+    ids = patiently(lambda: grid.push_messages([Message(question(packet), node, kind, **about)]))
+    return next(iter(ids), None)
 
 
 def read(message: Message) -> Packet | RefusedError:

@@ -7,6 +7,7 @@
 | exchange.py, masking.py | a round: in the open, under secure aggregation |
 | guarding.py | what is used of updates that are not trusted, or that get noise |
 | judging.py | how good the model is |
+| patience.py | a SuperLink that is too busy; a run that is ended from outside |
 | checkpoint.py, directory.py | what a later run continues from; what others read |
 | rollback.py | rounds taken back |
 """

@@ -11,12 +11,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from logging import INFO, WARNING, getLogger
 
-from flwr.app import Message, MessageType
+from flwr.app import MessageType
 from flwr.serverapp import Grid
 
 from ...errors import ConfigError, RunError
-from ..packets import Packet, question
-from .asking import RefusedError, pauses, read
+from ..packets import Packet
+from .asking import RefusedError, pauses, push, read
+from .patience import patiently
 
 INTRODUCTION_SECONDS = 45
 """A round does not wait longer than this for a node to say who it is: one that is gone is listed for about a minute."""
@@ -66,18 +67,17 @@ class Members:
 
     def refresh(self) -> None:
         """Look who is connected, ask those that are new who they are, and take their answers."""
-        online = set(self.grid.get_node_ids())
+        online = set(patiently(self.grid.get_node_ids))
         self.nodes = {client: node for client, node in self.nodes.items() if node in online}
         self._known &= online
         self._asked = {id: asked for id, asked in self._asked.items() if asked[0] in online}
         for node in sorted(online - self._known):
-            message = Message(question(Packet({"ask": "who"})), node, MessageType.QUERY)
-            id = next(iter(self.grid.push_messages([message])), None)
+            id = push(self.grid, Packet({"ask": "who"}), node, MessageType.QUERY)
             if id:  # else it is asked again at the next look
                 self._asked[id] = node, time.monotonic()
                 self._known.add(node)
         if self._asked:
-            for message in self.grid.pull_messages(list(self._asked)):
+            for message in patiently(lambda: self.grid.pull_messages(list(self._asked))):
                 asked = self._asked.pop(message.metadata.reply_to_message_id, None)
                 if asked is None:
                     continue
