@@ -14,6 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from flwr.common.serde import fab_to_proto, user_config_to_proto
+from flwr.proto.control_pb2 import StartRunRequest
+from flwr.supercore.control import ControlHttpClient
+from flwr.supercore.fab import Fab
 
 import feddc
 from feddc.cli import main
@@ -247,6 +251,15 @@ def test_a_hash_that_is_none(capsys: pytest.CaptureFixture[str], monkeypatch: py
     assert "--app-hash must be the 64 digits" in capsys.readouterr().err
 
 
+def submit(fab: Path, address: str) -> None:
+    """As `flwr run` does, with an archive of one's own."""
+    content = fab.read_bytes()
+    about = fab_to_proto(Fab(hashlib.sha256(content).hexdigest(), content, {}))
+    config = user_config_to_proto({"clients": 1, "rounds": 1, "wait": 300})
+    with ControlHttpClient(f"http://{address}") as client:
+        client.StartRun(StartRunRequest(fab=about, override_config=config))
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("warm", [True, False])
@@ -275,5 +288,15 @@ def test_a_real_site_refuses_a_changed_app_and_runs_the_pinned_one(
         deployment.flwr("stop", run, "dep")
         assert f"this site runs only the app with the hash {pin}" in deployment.log("node0")
         assert not mark.exists()
+        if warm:  # what `flwr run` would not pack: 200 MB of zeros, a link, a name outside
+            for more, sentence in (
+                ({"hospitals/zeros.py": bytes(200_000_000)}, "an app of 2000"),
+                ({link("hospitals/link.py"): b"/etc/passwd"}, "nothing is unpacked"),
+                ({"../outside.py": b"x"}, "Unsafe path in FAB archive"),
+            ):
+                submit(fab_of(mine, more, tmp_path / "fab"), deployment.address)
+                deployment.until(lambda it=sentence: it in deployment.log("node0"), 500, sentence)
+                run, *_ = deployment.flwr("ls", "dep")["runs"]
+                deployment.flwr("stop", run["run-id"], "dep")
         log = deployment.stream(mine, 'clients=1 rounds=1 epochs=1 experiment="mine"')
         assert [record["participants"] for record in deployment.records("mine")] == [[0]], log + deployment.log("node0")
