@@ -22,6 +22,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import types
 from collections import defaultdict
@@ -120,6 +121,7 @@ def first_run(items: Sequence[pytest.Item]) -> bytes:
                 calls.add((file, frame.f_code.co_firstlineno))
 
         began = time.process_time()
+        threading.setprofile(note)  # a server's requests, for example
         sys.setprofile(note)
         good = passes(item)
         sys.setprofile(None)

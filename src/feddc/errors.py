@@ -20,6 +20,7 @@ import math
 import numbers
 import signal
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 
 class FedDCError(Exception):
@@ -97,6 +98,11 @@ class StoppedError(FedDCError):
         super().__init__(f"{'interrupted' if by == signal.SIGINT else f'ended by {by.name}'} {what}")
 
 
+def first_line(error: BaseException) -> str:
+    """What a sentence can hold of another library's error."""
+    return str(error).strip().partition("\n")[0]
+
+
 def either(choices: Sequence[str]) -> str:
     """Choices as a sentence lists them: a, b or c."""
     *others, last = choices
@@ -109,19 +115,28 @@ def check(condition: bool, sentence: str) -> None:
         raise ConfigError(sentence)
 
 
-def check_number(name: str, value: float, low: float, high: float = math.inf, *, above: bool = False) -> None:
-    """Raise ConfigError unless ``value`` is a finite number in [low, high], or in (low, high] with ``above``."""
+def check_number(
+    name: str, value: Any, low: float, high: float = math.inf, *, above: bool = False, optional: bool = False
+) -> None:
+    """Raise ConfigError unless ``value`` is a finite number in [low, high], or in (low, high] with ``above``.
+
+    With ``optional`` it may also be None.
+    """
+    if optional and value is None:
+        return
     wanted = f"{'above' if above else 'at least'} {low:g}" + (f" and at most {high:g}" if high < math.inf else "")
     good = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
     good = good and low <= value <= high and not (above and value == low)
     check(good, f"{name} must be {wanted}, not {value!r}")
 
 
-def check_count(name: str, value: int, low: int = 1, high: int = 2**63 - 1) -> None:
-    """Raise ConfigError unless ``value`` is a whole number, ``low`` or more and ``high`` at most."""
-    good = isinstance(value, numbers.Integral) and not isinstance(value, bool) and value >= low
+def check_count(name: str, value: Any, low: int = 1, high: int = 2**63 - 1, *, optional: bool = False) -> None:
+    """Raise ConfigError unless ``value`` is a whole number, ``low`` or more and ``high`` at most, or ``optional``."""
+    if optional and value is None:
+        return
+    good = isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= low
     check(good, f"{name} must be a whole number, {low} or more, not {value!r}")
-    check(value <= high, f"{name} must be at most {high}, not {value}")
+    check(int(value) <= high, f"{name} must be at most {high}, not {value}")
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> ConfigError:

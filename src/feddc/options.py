@@ -73,13 +73,10 @@ class LocalTraining:
 
     def __post_init__(self) -> None:
         check_count("epochs", self.epochs, high=10**6)  # the order of all passes is planned in memory
-        if self.batch_size is not None:
-            check_count("batch_size", self.batch_size)
-        if self.steps is not None:
-            check_count("steps", self.steps, high=10**9)
+        check_count("batch_size", self.batch_size, optional=True)
+        check_count("steps", self.steps, high=10**9, optional=True)
         check_count("warmup", self.warmup, 0)
-        if self.cosine is not None:
-            check_count("cosine", self.cosine)
+        check_count("cosine", self.cosine, optional=True)
         if self.optimizer not in typing.get_args(Optimizer):
             raise unknown("optimizer", str(self.optimizer), typing.get_args(Optimizer))
         lr: Any = self.lr
@@ -93,8 +90,7 @@ class LocalTraining:
         check_number("lr", self.lr, 0, above=True)
         check_number("lr_decay", self.lr_decay, 0, 1, above=True)
         check_number("weight_decay", self.weight_decay, 0)
-        if self.clip_norm is not None:
-            check_number("clip_norm", self.clip_norm, 0, above=True)
+        check_number("clip_norm", self.clip_norm, 0, above=True, optional=True)
         check_number("momentum", self.momentum, 0, 1)
         check(self.momentum < 1, f"momentum must be below 1, not {self.momentum}")
         check_number("sam", self.sam, 0)

@@ -84,6 +84,8 @@ def test_what_a_result_says() -> None:
     assert (result.bytes_to(0.75), result.bytes_to(1)) == (66, None)
     with pytest.raises(feddc.FedDCError, match=r"target must be a share, at most 1: 95 % is 0\.95"):
         result.rounds_to(95)
+    with pytest.raises(feddc.FedDCError, match=r"1\.5 % is 0\.015"):
+        result.rounds_to(1.5)
     nothing = Result((), nn.Identity())
     assert (nothing.best, nothing.best_accuracy, nothing.rounds_to(0.5)) == (None, None, None)
     assert score_in(()) == Score()

@@ -26,11 +26,11 @@ def with_records(path: Path, **more: Any) -> Setting:
 
 
 def test_clients_that_hold_samples_out(tmp_path: Path) -> None:
-    scores = {"scores": [0.9, None, 0.5, 0.7], "mean": 0.7, "std": 0.16, "worst": 0.5}
+    scores = {"scores": [0.9, None, 0.5, 0.712345678], "mean": 0.7, "std": 0.16, "worst": 0.5}
     own = {"scores": [0.95, None, 0.8, 0.8], "mean": 0.85, "std": 0.07, "worst": 0.8}
     setting = with_records(tmp_path / "a", clients=scores, personal=own)
     one, two = strips(setting)
-    assert (one["label"], one["client"], one["score"]) == ("FedDC", [0, 2, 3], [90.0, 50.0, 70.0])
+    assert (one["label"], one["client"], one["score"]) == ("FedDC", [0, 2, 3], [90.0, 50.0, 71.2346])
     assert (one["mean"], one["worst"]) == (70.0, 50.0)
     assert (two["label"], two["mean"]) == ("FedDC, personal", 85.0)
     table = score_table(setting)

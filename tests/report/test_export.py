@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from feddc.report import series
 from feddc.report.export import export_figures
-from feddc.report.figures import convergence, drift
+from feddc.report.figures import _window, convergence, drift, split as split_figure
 from feddc.report.lines import Setting, arrange
 from feddc.report.runs import collect
 from tests.report.runs import write_comparison, write_run
@@ -87,3 +88,20 @@ def test_settings_have_files_of_their_own_and_what_is_missing_is_left_out(tmp_pa
     assert sorted(file.name for file in files) == [
         f"{stem}-convergence{end}" for stem in ("dirichlet-0.1", "iid") for end in ("-wide.png", ".csv", ".png")
     ]
+
+
+def test_a_split_without_samples_is_not_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_run(tmp_path / "a")
+    [setting] = arrange(collect([tmp_path]))
+    monkeypatch.setattr(series, "split", lambda _: {"counts": [[0, 0], [0, 0]]})
+    assert split_figure(setting) is None
+    monkeypatch.setattr(series, "split", lambda _: None)
+    assert split_figure(setting) is None
+
+
+def test_an_axis_leaves_the_worst_values_out() -> None:
+    values = [float(each) for each in range(50)]
+    assert _window(values, True) == pytest.approx((2 - 0.05 * 47, 49 + 0.05 * 47))
+    assert _window(values, False) == pytest.approx((0 - 0.05 * 47, 47 + 0.05 * 47))
+    assert _window(values[:25], True)[0] == pytest.approx(1 - 0.05 * 23)
+    assert _window([3.0, 3.0], True) == (2.0, 4.0)

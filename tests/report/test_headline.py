@@ -30,6 +30,9 @@ def test_a_run_under_way_is_not_judged(tmp_path: Path) -> None:
     assert found.cards == ()
     write_run(tmp_path / "b", method="feddc", scores=reaching(4, 12))
     assert of(tmp_path).sentence.startswith("No claim yet: 1 of 2 runs finished")
+    write_run(tmp_path / "c", method="scaffold", rounds=300, scores=[0.5], done=1)
+    expected = "No claim yet: 1 of 3 runs finished; the one furthest back has run 1 of 300 rounds."
+    assert of(tmp_path).sentence == expected
 
 
 def test_what_has_finished_is_compared_while_the_rest_runs(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from feddc.report.commands import commands
 from feddc.report.lines import Setting, arrange
 from feddc.report.page import body, page as whole, render
 from feddc.report.runs import collect
+from feddc.report.tables import overview as overview_of
 from tests.report.runs import write_comparison, write_run
 
 
@@ -163,6 +164,25 @@ def test_seeds_are_one_command(tmp_path: Path) -> None:
     assert "--seed " not in both
     assert alone.startswith("feddc run --method fedprox:")
     assert alone.endswith("--seed 7")
+
+
+def test_two_seeds_are_one_command(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        write_run(tmp_path / str(seed), method="fedavg", seed=seed)
+    [setting] = settings(tmp_path)
+    [line] = commands(setting)
+    assert line.startswith("feddc compare --methods fedavg --seeds 1,2 --data digits")
+    assert "--seed " not in line
+
+
+def test_two_settings_have_a_table_across_them(tmp_path: Path) -> None:
+    titles = []
+    for split in ("iid", "dirichlet:0.6"):
+        write_run(tmp_path / split, split=split)
+        found = settings(tmp_path)
+        titles.append([overview.title in unescape(body(found)) for overview in overview_of(found)])
+    assert titles == [[False] * len(titles[0]), [True] * len(titles[1])]
+    assert titles[1]
 
 
 def test_a_missing_plotly_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -39,6 +40,18 @@ def test_a_page_is_what_its_data_says(name: str, tmp_path: Path, monkeypatch: py
     made = {file.name for file in folder.glob("*.png")}
     assert made == set(re.findall(r"\]\(([^)]+\.png)\)", text))
     assert all((RESULTS / each).is_file() for each in made)
+
+
+@pytest.mark.parametrize(("lines", "file"), [(12, "x-a-title.png"), (13, "x-a-title-dots.png")])
+def test_more_than_twelve_lines_are_dots(
+    lines: int, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setting = SimpleNamespace(config=None, lines=[SimpleNamespace(ran=True)] * lines)
+    for drawing in ("save_picture", "save_dots"):
+        monkeypatch.setattr(pages, drawing, _named)
+    monkeypatch.setattr(pages, "describe", lambda _: "a title")
+    assert pages.pictures(tmp_path, "x", [setting]) == [("a title", file)]  # type: ignore[list-item]
+    assert [each.name for each in tmp_path.iterdir()] == [file]
 
 
 def _named(setting: Setting, path: Path) -> bool:

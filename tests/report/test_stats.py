@@ -40,6 +40,15 @@ def test_equal_differences_do_not_make_certainty() -> None:
     assert many.significant
 
 
+def test_rounding_is_as_large_as_the_values_are() -> None:
+    large = paired({0: 1e6, 1: 2e6 + 1e-4}, {0: 1e6 - 1, 1: 2e6 - 1})  # 1 and 1.0001 of millions
+    assert large is not None
+    assert large.high == math.inf
+    small = paired({0: 1e-6, 1: 2e-6}, {0: 0.5e-6, 1: 1.4e-6})
+    assert small is not None
+    assert small.high < math.inf
+
+
 def test_differences_that_are_equal_up_to_rounding_are_equal() -> None:
     one, other = {0: 0.06, 1: 0.93, 2: 0.97}, {0: 0.05, 1: 0.92, 2: 0.96}
     assert len({one[seed] - other[seed] for seed in one}) > 1  # 0.01, and what floats make of it

@@ -69,6 +69,9 @@ def test_accuracies_differ_by_points() -> None:
     assert cell.deviation() == pytest.approx(0.2)
     assert cell.verdict() == "differs"  # 1.05 > 2 · 0.2 · √(4/3) = 0.46
     assert Compared("synthetic", "", "FedDC", None, Number(98.0), (97.4, 97.6, 97.8)).verdict() == "agrees"
+    assert (
+        Compared("synthetic", "", "FedDC", None, Number(98.0), (97.25, 97.5, 97.75)).verdict() == "agrees"
+    )  # half a point
     assert Compared("synthetic", "", "FedDC", None, Number(98.3), (97.2, 97.6, 98.0)).verdict() == "chance"
     assert cell.ours == "97.60 ± 0.20"
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..errors import DataError
+from ..errors import DataError, first_line
 from .inputs import Inputs, shapes, tensors
 
 Augment: TypeAlias = Callable[[Any, np.random.Generator], Any]
@@ -37,7 +37,6 @@ def check_augment(augment: Augment, x: Inputs, y: Tensor) -> None:
     try:
         lengths = {len(part) for part in tensors(augment(x, np.random.default_rng(0)))}
     except Exception as error:  # whatever the function raises, the two do not fit
-        reason = str(error).strip().partition("\n")[0]
-        raise DataError(f"augment cannot take a batch of samples of shape {shapes(x)}: {reason}") from error
+        raise DataError(f"augment cannot take a batch of samples of shape {shapes(x)}: {first_line(error)}") from error
     if lengths != {len(y)}:
         raise DataError("augment must give a batch with as many samples as it was given")

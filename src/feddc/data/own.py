@@ -73,8 +73,7 @@ def images(
     request: Request, path: str, size: int | None = None, grey: bool = False, holdout: float = 0.2
 ) -> Federation:
     """Your own images: folders CLIENT/CLASS, or just CLASS and a split (images:path=FOLDER); see docs/own-data.md."""
-    if size is not None:
-        check_count("size", size)
+    check_count("size", size, optional=True)
     root = Path(path)
     with explained(root):
         parts = _parts(root)
@@ -102,8 +101,7 @@ def csv(
     task: Literal["classification", "regression"] = "classification",
 ) -> Federation:
     """Your own tables: one CSV file per client, or one file and a split (csv:path=FOLDER); see docs/own-data.md."""
-    if classes is not None:
-        check_count("classes", classes, 2)
+    check_count("classes", classes, 2, optional=True)
     numeric = task == "regression"
     root = Path(path)
     if not root.exists():

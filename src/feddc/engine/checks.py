@@ -11,7 +11,7 @@ from torch import nn
 from ..algorithms import Algorithm
 from ..data import Federation
 from ..data.inputs import ready, shapes
-from ..errors import ConfigError, check
+from ..errors import ConfigError, check, first_line
 from .evaluation import output_of
 
 
@@ -36,6 +36,5 @@ def check_fits(model: nn.Module, federation: Federation) -> None:
     try:
         out = output_of(probe, ready(x, kind))
     except Exception as error:  # whatever the user's module raises, it does not fit
-        reason = str(error).strip().partition("\n")[0]
-        raise ConfigError(f"the model does not accept samples of shape {shapes(x)}: {reason}") from error
+        raise ConfigError(f"the model does not accept samples of shape {shapes(x)}: {first_line(error)}") from error
     federation.task.check_output(out, y, federation.classes)

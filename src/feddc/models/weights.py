@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from ..errors import ConfigError
+from ..errors import ConfigError, first_line
 
 # What BatchNorm keeps beside its weights; GroupNorm has no place for it.
 RUNNING = ("running_mean", "running_var", "num_batches_tracked")
@@ -46,8 +46,7 @@ def _read(path: Path) -> dict[str, Tensor]:
         # weights_only admits tensors and nothing that could run.
         found = load_file(path) if path.suffix == ".safetensors" else torch.load(path, "cpu", weights_only=True)
     except Exception as error:  # bytes from anywhere make these readers raise anything; all of it means the same
-        reason = str(error).partition("\n")[0]
-        raise ConfigError(f"{path} cannot be read as model weights: {reason}") from error
+        raise ConfigError(f"{path} cannot be read as model weights: {first_line(error)}") from error
     if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
         raise ConfigError(f"{path} is not a state dict, a table of names and tensors")
     return found

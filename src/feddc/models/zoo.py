@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .. import specs
-from ..errors import ConfigError, check, check_count
+from ..errors import ConfigError, check, check_count, first_line
 from .weights import load_weights
 
 Shape = tuple[int, ...]
@@ -151,8 +151,7 @@ def make_model(text: str, shape: Shape, classes: int, seed: int = 0) -> nn.Modul
         try:
             model: nn.Module = specs.make("model", MODELS, text, shape=shape, classes=classes)
         except (RuntimeError, TypeError, MemoryError) as error:  # what torch raises for sizes that it cannot make
-            reason = str(error).partition("\n")[0]
-            raise ConfigError(f"model '{text}' cannot be made: {reason}") from error
+            raise ConfigError(f"model '{text}' cannot be made: {first_line(error)}") from error
     object.__setattr__(model, "spec", text)  # what reports call it
     return model
 

@@ -40,14 +40,7 @@ def convergence(setting: Setting, columns: int = 1) -> Figure | None:
     for panel, name in ((by_rounds, "round"), (by_bytes, "MB moved, both ways")):
         panel.axhline(measure.shown(setting.target), color="#999999", linewidth=0.6, zorder=0)
         panel.set_xlabel(name)
-        # The first rounds would squeeze what matters into a strip.
-        low, high = values[0], values[-1]
-        if measure.higher_is_better:
-            low = values[len(values) // 25]
-        else:
-            high = values[-1 - len(values) // 25]
-        room = 0.05 * (high - low) or 1.0
-        panel.set_ylim(low - room, high + room)
+        panel.set_ylim(*_window(values, measure.higher_is_better))
     by_rounds.set_ylabel(f"test {measure.title}")
     for by_error in more:
         by_error.set(yscale="log", xlabel="round", ylabel="test error (%)")
@@ -55,6 +48,14 @@ def convergence(setting: Setting, columns: int = 1) -> Figure | None:
             axis(LogFormatter(labelOnlyBase=False, minor_thresholds=(1.5, 0.5)))
     _legend(figure, by_rounds, columns)
     return figure
+
+
+def _window(values: Sequence[float], higher_is_better: bool) -> tuple[float, float]:
+    """What an axis shows of ascending values: not the worst 4 %, as the first rounds would squeeze the rest."""
+    aside = len(values) // 25
+    low, high = (values[aside], values[-1]) if higher_is_better else (values[0], values[-1 - aside])
+    room = 0.05 * (high - low) or 1.0
+    return low - room, high + room
 
 
 def drift(setting: Setting, columns: int = 1) -> Figure | None:

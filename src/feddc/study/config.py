@@ -52,12 +52,10 @@ class Config(LocalTraining, Options):
         check_count("clients", self.clients)
         check_count("rounds", self.rounds)
         check_count("keep", self.keep, 0)
-        for name in ("split_seed", "model_seed"):
-            if getattr(self, name) is not None:
-                check_count(name, getattr(self, name), 0)
+        check_count("split_seed", self.split_seed, 0, optional=True)
+        check_count("model_seed", self.model_seed, 0, optional=True)
         check_number("target", self.target, -1e300)
-        if self.stop_at is not None:
-            check_number("stop_at", self.stop_at, -1e300)
+        check_number("stop_at", self.stop_at, -1e300, optional=True)
         Interval(self.checkpoint)
 
     def seed_of(self, what: Literal["split", "model"]) -> int:

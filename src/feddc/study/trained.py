@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ..data.inputs import Inputs, ready
 from ..data.preparation import Preparation
 from ..engine.evaluation import output_of
-from ..errors import RunError, check
+from ..errors import RunError, check, first_line
 from ..models import make_model
 from .config import from_toml
 from .runinfo import read_info
@@ -77,8 +77,9 @@ def load_model(run: str | Path, module: nn.Module | None = None) -> TrainedModel
     try:
         load_weights(module, weights)
     except (SafetensorError, RuntimeError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise RunError(f"{weights} does not fit the model: {reason}; give a module like the one trained") from error
+        raise RunError(
+            f"{weights} does not fit the model: {first_line(error)}; give a module like the one trained"
+        ) from error
     kept = path / "preparation.json"
     found = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else None
     return TrainedModel(module.eval(), str(info.get("task", "Classification")), found and Preparation.from_json(found))

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from ..errors import ConfigError
+from ..errors import ConfigError, check, first_line
 from .checks import finite, name_of, per_sample, shape_of
 
 SHARES = ("accuracy", "exact", "f1", "iou")
@@ -30,9 +30,6 @@ class Score:
 
     name: str = "accuracy"
     higher_is_better: bool = True
-
-    def better(self, value: float, than: float) -> bool:
-        return value > than if self.higher_is_better else value < than
 
     def reached(self, value: float, target: float) -> bool:
         return value >= target if self.higher_is_better else value <= target
@@ -99,9 +96,24 @@ class Task:
         except ConfigError:
             raise
         except Exception as error:  # whatever the loss raises, the two do not fit
-            reason = str(error).strip().partition("\n")[0]
-            raise ConfigError(f"{name_of(self)} cannot take the model's output {shape_of(output)}: {reason}") from error
+            raise ConfigError(
+                f"{name_of(self)} cannot take the model's output {shape_of(output)}: {first_line(error)}"
+            ) from error
         per_sample(losses, len(target), "loss")
+
+
+class ScoredTask(Task):
+    """A task of the package: ``scores`` are the measures that may decide, and whether a higher one is better."""
+
+    scores: ClassVar[Mapping[str, bool]]
+
+    def __post_init__(self) -> None:
+        known = ", ".join(self.scores)
+        check(self.score in self.scores, f"{name_of(self)}'s score must be one of {known}, not {self.score!r}")
+
+    @property
+    def higher_is_better(self) -> bool:  # type: ignore[override]
+        return self.scores[self.score]
 
 
 def score_of(task: Task) -> Score:

@@ -78,10 +78,6 @@ def divided(part: Tensor, whole: Tensor) -> float:
     return float(part) / float(whole) if float(whole) else math.nan
 
 
-def check_score(task: Any, *known: str) -> None:
-    check(task.score in known, f"{name_of(task)}'s score must be one of {', '.join(known)}, not {task.score!r}")
-
-
 def numbers(name: str, values: Any) -> tuple[float, ...]:
     try:
         found = tuple(float(each) for each in values)

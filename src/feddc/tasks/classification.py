@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import DataError, check, check_number
-from .base import Task
-from .checks import (
-    check_score,
-    check_weight,
-    class_numbers,
-    numbers,
-)
+from .base import ScoredTask
+from .checks import check_weight, class_numbers, numbers
 
 
 @dataclass(frozen=True)
-class Classification(Task):
+class Classification(ScoredTask):
     """One of several classes per sample, by cross-entropy; scored by accuracy.
 
     ``weight`` multiplies the loss of a sample by the weight of its class. ``label_smoothing`` is the share of a target
@@ -31,16 +26,13 @@ class Classification(Task):
     weight: Sequence[float] | None = None
     label_smoothing: float = 0.0
     score: Literal["accuracy", "loss"] = "accuracy"
+    scores: ClassVar = {"accuracy": True, "loss": False}
 
     def __post_init__(self) -> None:
         check_number("label_smoothing", self.label_smoothing, 0, 1)
-        check_score(self, "accuracy", "loss")
+        super().__post_init__()
         if self.weight is not None:
             object.__setattr__(self, "weight", numbers("weight", self.weight))
-
-    @property
-    def higher_is_better(self) -> bool:  # type: ignore[override]
-        return self.score != "loss"
 
     @property
     def plain(self) -> bool:

@@ -5,27 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import DataError, check_number
-from .base import Task
-from .checks import (
-    alongside,
-    check_score,
-    check_weight,
-    finite,
-    mean_of_rest,
-    numbers,
-    same_shape,
-)
+from .base import ScoredTask
+from .checks import alongside, check_weight, finite, mean_of_rest, numbers, same_shape
 
 
 @dataclass(frozen=True)
-class MultiLabel(Task):
+class MultiLabel(ScoredTask):
     """Any number of labels per sample, each yes or no, by binary cross-entropy; with one output it is binary.
 
     Targets are 0 or 1, of shape (n, labels) or (n,). ``positive_weight`` multiplies the loss of a yes: a number, or one
@@ -34,17 +26,14 @@ class MultiLabel(Task):
 
     positive_weight: Sequence[float] | float | None = None
     score: Literal["f1", "accuracy", "exact", "loss"] = "f1"
+    scores: ClassVar = {"f1": True, "accuracy": True, "exact": True, "loss": False}
 
     def __post_init__(self) -> None:
-        check_score(self, "f1", "accuracy", "exact", "loss")
+        super().__post_init__()
         if isinstance(self.positive_weight, int | float):
             check_number("positive_weight", self.positive_weight, 0)
         elif self.positive_weight is not None:
             object.__setattr__(self, "positive_weight", numbers("positive_weight", self.positive_weight))
-
-    @property
-    def higher_is_better(self) -> bool:  # type: ignore[override]
-        return self.score != "loss"
 
     def losses(self, output: Tensor, target: Tensor) -> Tensor:
         output = alongside(output, target)

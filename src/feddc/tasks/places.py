@@ -5,25 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import ConfigError, DataError
-from .base import Task
-from .checks import (
-    check_score,
-    class_numbers,
-    divided,
-    name_of,
-    shape_of,
-)
+from .base import ScoredTask
+from .checks import class_numbers, divided, name_of, shape_of
 
 
 @dataclass(frozen=True)
-class Segmentation(Task):
+class Segmentation(ScoredTask):
     """A class per pixel, by cross-entropy; scored by the mean intersection over union of the classes.
 
     The model gives (B, classes, H, W), targets are (B, H, W). Pixels whose target is ``ignore`` count for nothing.
@@ -31,13 +25,7 @@ class Segmentation(Task):
 
     ignore: int | None = None
     score: Literal["iou", "accuracy", "loss"] = "iou"
-
-    def __post_init__(self) -> None:
-        check_score(self, "iou", "accuracy", "loss")
-
-    @property
-    def higher_is_better(self) -> bool:  # type: ignore[override]
-        return self.score != "loss"
+    scores: ClassVar = {"iou": True, "accuracy": True, "loss": False}
 
     def losses(self, output: Tensor, target: Tensor) -> Tensor:
         return _counted(output, target, self.ignore)[0]
@@ -84,7 +72,7 @@ class Segmentation(Task):
 
 
 @dataclass(frozen=True)
-class NextToken(Task):
+class NextToken(ScoredTask):
     """The next character, word or symbol, by cross-entropy; scored by accuracy.
 
     One symbol per sample (output (B, symbols), target (B,)) or one for each place of a sequence (output (B, T,
@@ -93,13 +81,7 @@ class NextToken(Task):
 
     ignore: int | None = None
     score: Literal["accuracy", "loss", "perplexity"] = "accuracy"
-
-    def __post_init__(self) -> None:
-        check_score(self, "accuracy", "loss", "perplexity")
-
-    @property
-    def higher_is_better(self) -> bool:  # type: ignore[override]
-        return self.score == "accuracy"
+    scores: ClassVar = {"accuracy": True, "loss": False, "perplexity": False}
 
     def losses(self, output: Tensor, target: Tensor) -> Tensor:
         return _counted(output.movedim(-1, 1), target, self.ignore)[0]

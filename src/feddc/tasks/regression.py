@@ -5,34 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from ..errors import DataError
-from .base import Task
-from .checks import (
-    alongside,
-    check_score,
-    finite,
-    mean_of_rest,
-    same_shape,
-)
+from .base import ScoredTask
+from .checks import alongside, finite, mean_of_rest, same_shape
 
 
 @dataclass(frozen=True)
-class Regression(Task):
+class Regression(ScoredTask):
     """One or several numbers per sample, by squared error; scored by the root mean squared error, lower is better."""
 
     score: Literal["rmse", "mae", "r2", "loss"] = "rmse"
-
-    def __post_init__(self) -> None:
-        check_score(self, "rmse", "mae", "r2", "loss")
-
-    @property
-    def higher_is_better(self) -> bool:  # type: ignore[override]
-        return self.score == "r2"
+    scores: ClassVar = {"rmse": False, "mae": False, "r2": True, "loss": False}
 
     def losses(self, output: Tensor, target: Tensor) -> Tensor:
         return mean_of_rest((alongside(output, target) - target).square())

@@ -98,8 +98,7 @@ class Little(_OnUpdates):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.z is not None:
-            check_number("z", self.z, 0)
+        check_number("z", self.z, 0, optional=True)
 
     def instead(self, own: Rows, honest: Rows, cohort: int) -> Rows:
         z = self.largest_z(cohort, len(own)) if self.z is None else self.z

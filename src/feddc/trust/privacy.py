@@ -70,8 +70,7 @@ class CentralNoise:
 
     def __post_init__(self) -> None:
         check_number("clip", self.clip, 0, above=True)
-        if self.noise is not None:
-            check_number("noise", self.noise, 0)
+        check_number("noise", self.noise, 0, optional=True)
 
     def site_deviation(self, least: float) -> float:
         return 0.0
@@ -133,8 +132,7 @@ class Budget:
 
     def __init__(self, privacy: Privacy, draws: Draws, delta: float = DELTA, epsilon: float | None = None) -> None:
         check_number("delta", delta, 0, 1, above=True)
-        if epsilon is not None:
-            check_number("epsilon", epsilon, 0, above=True)
+        check_number("epsilon", epsilon, 0, above=True, optional=True)
         check(privacy.noise is not None, "the noise is not known yet: plan it")
         self.delta, self.limit = delta, epsilon
         self._round_cost = None if not privacy.noise else round_cost(float(privacy.noise), draws, privacy.hidden)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from ...errors import ConfigError, WorkerError, check, check_count, unknown
+from ...errors import ConfigError, WorkerError, check, check_count, first_line, unknown
 from ...options import Compute
 from ..cost import client_seconds, rows_seconds, step_flops
 from ..gradient import written_out
@@ -109,8 +109,7 @@ def find_device(name: str) -> str:
     try:
         torch.zeros(1, device=name).item()  # "meta" can be written to, but not read
     except (RuntimeError, AssertionError) as error:  # torch without CUDA asserts
-        reason = str(error).strip().partition("\n")[0]
-        raise ConfigError(f"device '{name}' cannot be used: {reason}") from error
+        raise ConfigError(f"device '{name}' cannot be used: {first_line(error)}") from error
     return name
 
 

@@ -26,7 +26,7 @@ import ray
 
 from ...data.blocks import Block
 from ...data.sharing import bare, filled, named_tensors
-from ...errors import ConfigError, DataError, WorkerError
+from ...errors import ConfigError, DataError, WorkerError, first_line
 from ...models import Buffers, FlatModel
 from ...types import Correction
 from ..evaluation import Evaluation
@@ -173,7 +173,7 @@ class RayExecutor:
                 result = ray.get(ref)
             except (RayActorError, ActorUnavailableError) as error:
                 if new or call.tries >= TRIES:
-                    raise WorkerError(f"a Ray actor was lost while it {call.doing}: {_first_line(error)}") from error
+                    raise WorkerError(f"a Ray actor was lost while it {call.doing}: {first_line(error)}") from error
                 self._actors.discard(actor)
                 self._start()
                 found.append((call, None))
@@ -231,7 +231,7 @@ def _connect(address: str | None) -> bool:
         dashboard = None if joins else False
         ray.init(address, include_dashboard=dashboard, logging_level=logging.ERROR, log_to_driver=False)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        raise WorkerError(f"the Ray cluster {address or ''} cannot be used: {_first_line(error)}") from error
+        raise WorkerError(f"the Ray cluster {address or ''} cannot be used: {first_line(error)}") from error
     return True
 
 
@@ -274,7 +274,3 @@ def _error(call: Call, error: RayTaskError) -> Exception:
     if isinstance(cause, ConfigError | DataError):
         return type(cause)(str(cause))
     return WorkerError(f"a Ray actor failed while it {call.doing}: {type(cause).__name__}: {cause}")
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]

@@ -14,7 +14,7 @@ import torch
 
 from ...data.blocks import Block
 from ...data.inputs import cut, each, ready
-from ...errors import ConfigError, WorkerError, check
+from ...errors import ConfigError, WorkerError, check, first_line
 from ...models import Buffers, FlatModel
 from ...options import LocalTraining
 from ...types import Rows
@@ -91,8 +91,7 @@ def check_rows(job: Job) -> None:
                 own = RowsLoss(job.own, counts, 0.5 * plain.params, 0.7 * rows)
             FunctionalGradient(job.module, rows, found, task, loss=own)(both, torch.stack([y, y]), share)
         except Exception as error:  # torch.func has many ways to say that it cannot
-            reason = str(error).strip().partition("\n")[0]
-            raise ConfigError(f"torch.func cannot train the model in rows: {reason}") from error
+            raise ConfigError(f"torch.func cannot train the model in rows: {first_line(error)}") from error
         before = [each.clone() for each in plain.module.buffers()]
         begin = Start(1, 0.5 * plain.params, plain.buffers())
         add_gradient = client_gradient(replace(job, training=LocalTraining()), plain, 0, begin, 0.7 * plain.params)
