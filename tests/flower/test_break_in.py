@@ -7,13 +7,16 @@ import shutil
 import socket
 import ssl
 import subprocess
+import sys
 import time
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.proto.fleet_pb2 import (
     ActivateNodeRequest,
@@ -21,11 +24,13 @@ from flwr.proto.fleet_pb2 import (
     PullMessagesRequest,
     RegisterNodeFleetRequest,
 )
+from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
 from flwr.proto.node_pb2 import Node
 from flwr.supercore.date import now
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes, sign_message
 
-from tests.flower.deployment import Deployment
+from feddc.flower.new import write_app
+from tests.flower.deployment import Deployment, free_port
 from tests.flower.gateway import NGINX, gateway
 from tests.flower.test_intruder import CERTIFICATES
 
@@ -146,10 +151,7 @@ def test_nothing_is_answered_without_a_key(under: Under, name: str) -> None:
 def test_a_key_that_nobody_registered_is_no_key(under: Under) -> None:
     key = ec.generate_private_key(ec.SECP384R1())
     public, stamp = public_key_to_bytes(key.public_key()), now().isoformat()
-    signature = b64encode(sign_message(key, stamp.encode())).decode()
-    headers = (
-        f"flwr-public-key: {b64encode(public).decode()}\r\nflwr-timestamp: {stamp}\r\nflwr-signature: {signature}\r\n"
-    )
+    headers = signed(key, stamp)
     node = Node(node_id=under.nodes[0])
     for path, request, status in (
         ("register-node", RegisterNodeFleetRequest(public_key=public), 412),
@@ -158,6 +160,76 @@ def test_a_key_that_nobody_registered_is_no_key(under: Under) -> None:
         ("deactivate-node", DeactivateNodeRequest(node_id=node.node_id), 401),
     ):
         assert under.attacker.ask(f"/v1/fleet/{path}", request.SerializeToString(), headers) == status, path
+
+
+def signed(key: ec.EllipticCurvePrivateKey, stamp: str) -> str:
+    """The headers with which a node says who it is."""
+    public, signature = public_key_to_bytes(key.public_key()), sign_message(key, stamp.encode())
+    return (
+        f"flwr-public-key: {b64encode(public).decode()}\r\nflwr-timestamp: {stamp}\r\n"
+        f"flwr-signature: {b64encode(signature).decode()}\r\n"
+    )
+
+
+def test_headers_of_a_request_are_good_for_that_node_and_for_five_minutes(under: Under) -> None:
+    """They sign the time alone. So whoever reads them, inside TLS, can be that node for so long, and no longer."""
+    key = serialization.load_ssh_private_key((under.deployment.folder / "node0").read_bytes(), None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    captured = signed(key, now().isoformat())
+    own, other = (SendNodeHeartbeatRequest(node=Node(node_id=node), heartbeat_interval=30) for node in under.nodes)
+    heartbeat = "/v1/fleet/send-node-heartbeat"
+    for _ in range(2):
+        assert under.attacker.ask(heartbeat, own.SerializeToString(), captured) == 200
+    assert under.attacker.ask(heartbeat, other.SerializeToString(), captured) == 401
+    old = signed(key, (now() - timedelta(seconds=310)).isoformat())
+    assert under.attacker.ask(heartbeat, own.SerializeToString(), old) == 401
+
+
+FLOOD = """
+import socket, ssl, sys, threading, time
+port, certificate = int(sys.argv[1]), sys.argv[2]
+trust = ssl.create_default_context(cafile=certificate)
+request = (b"POST /v1/fleet/pull-messages HTTP/1.1\\r\\nHost: localhost\\r\\nContent-Type: application/protobuf\\r\\n"
+           b"Content-Length: 0\\r\\n\\r\\n")
+answers = {}
+def flood():
+    while True:
+        try:
+            plain = socket.create_connection(("127.0.0.1", port), timeout=20, source_address=("127.0.0.2", 0))
+            with trust.wrap_socket(plain, server_hostname="localhost") as connection:
+                while True:
+                    connection.sendall(request)
+                    status = connection.recv(4096).split()[1]
+                    answers[status] = answers.get(status, 0) + 1
+        except (OSError, IndexError):
+            pass
+for _ in range(24):
+    threading.Thread(target=flood, daemon=True).start()
+began = time.monotonic()
+while True:
+    time.sleep(5)
+    print(round(time.monotonic() - began), {k.decode(): v for k, v in answers.items()}, flush=True)
+"""
+
+
+def test_a_flood_of_requests_from_one_address_does_not_stop_a_round(under: Under) -> None:
+    """The attacker has an address of its own, as on a network; nginx counts requests by address."""
+    deployment, app = under.deployment, under.deployment.folder / "hospitals"
+    write_app(app)
+    for site in range(2):
+        deployment.start(
+            f"node{site}", "feddc", "flower", "node", "--superlink", f"127.0.0.1:{under.attacker.port}",
+            "--host", "127.0.0.1", "--port", str(free_port()), "--root-certificates", "ca.crt",
+            "--auth-supernode-private-key", f"node{site}", "--node-config", f"partition-id={site} num-partitions=2",
+        )  # fmt: skip
+    certificate = str(deployment.folder / "ca.crt")
+    flood = deployment.start("flood", sys.executable, "-c", FLOOD, str(under.attacker.port), certificate)
+    bound = " ".join(f"{site}={node}" for site, node in enumerate(under.nodes))
+    run = deployment.run(app, f'nodes="{bound}" clients=2 rounds=2 epochs=1 answer-within=300 wait=600')
+    assert deployment.finish(run) == "finished:completed", deployment.log("flood")
+    assert flood.poll() is None
+    assert "'503'" in deployment.log("flood")  # the gateway's own answer
+    assert [record["participants"] for record in deployment.records("hospitals")] == [[0, 1]] * 2
 
 
 def test_a_stranger_cannot_fill_the_superlinks_memory(under: Under) -> None:

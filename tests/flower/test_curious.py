@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from flwr.app import Context, Message, RecordDict
 
 import feddc
 from feddc.errors import FedDCError
+from feddc.flower import client_app
 from feddc.flower.client.training import ClientSpec, TrainingClient
 from feddc.flower.failures import report
 from feddc.flower.packets import CONFIG, NONCE, Packet
 from tests.flower import task
+from tests.flower.fake import FakeGrid
 from tests.flower.test_faults import grid_of
 from tests.flower.test_parity import coordinator
 
@@ -125,3 +129,24 @@ def test_nobody_can_work_out_the_name_of_a_question_to_another(tmp_path: Path) -
     secrets = [str(message.content[CONFIG][NONCE]) for message in grid_of(run).sent]
     assert len(set(secrets)) == len(secrets) > 10
     assert {len(each) for each in secrets} == {32}
+
+
+class Smuggler(FakeGrid):
+    """An operator who puts a site's own settings, and what looks like an environment, into the run's config."""
+
+    def _run(self, client: int, message: Message) -> Message:
+        config = {"state-dir": str(self.folder / "taken"), "partition-id": 0, "data": "/etc/passwd", "PATH": "/taken"}
+        context = Context(1, message.metadata.dst_node_id, self.node_config(client), RecordDict(), config)  # type: ignore[arg-type]
+        return self.app(message, context)
+
+
+def test_a_site_takes_no_setting_of_its_own_from_the_config_of_a_run(tmp_path: Path) -> None:
+    run = coordinator(feddc.FedAvg(), tmp_path, participation=None, rounds=1)
+    before = dict(os.environ)
+    run.members.grid = run.questions.grid = Smuggler(
+        client_app(task.load_client, task.make_model), 5, tmp_path / "clients"
+    )
+    [record] = run.run()
+    assert record.participants == (0, 1, 2, 3, 4)
+    assert dict(os.environ) == before
+    assert not (tmp_path / "clients" / "taken").exists()

@@ -14,11 +14,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from flwr.common.serde import fab_to_proto, user_config_to_proto
+from flwr.proto.control_pb2 import StartRunRequest
+from flwr.supercore.control import ControlHttpClient
+from flwr.supercore.fab import Fab
 
 import feddc
 from feddc.cli import main
 from feddc.flower.client.launcher import PIN
-from feddc.flower.client.pins import app_hash
+from feddc.flower.client.pins import app_hash, digest, manifest
 from feddc.flower.new import write_app
 from tests.flower.deployment import BIN, OFFLINE, Deployment, descendants, free_port
 
@@ -136,26 +140,93 @@ install_from_fab(Path(sys.argv[1]).read_bytes(), skip_prompt=True)
 """
 
 
-@pytest.mark.parametrize("pinned", [True, False])
-def test_an_app_whose_version_is_a_path_is_not_unpacked_there(unpacked: Path, tmp_path: Path, pinned: bool) -> None:
-    home = tmp_path / "home" / ".flwr"
-    home.mkdir(parents=True)
-    settings = unpacked / "pyproject.toml"
-    settings.write_text(settings.read_text().replace('"1.0.0"', '"1/../../../../taken/here"'))
-    files = {path.relative_to(unpacked).as_posix(): path.read_bytes() for path in unpacked.rglob("*") if path.is_file()}
-    files = {name: content for name, content in files.items() if not name.startswith(".info")}
-    listed = [f"{name},{hashlib.sha256(content).hexdigest()},0" for name, content in files.items()]
-    with zipfile.ZipFile(tmp_path / "built", "w") as archive:
+UNPACK_PINNED = """
+from feddc.flower.client.pins import enforce, unpack_only_the_pinned
+enforce()
+unpack_only_the_pinned()
+import sys
+from pathlib import Path
+from flwr.cli.install import install_from_fab
+for path in sys.argv[1:]:
+    try:
+        install_from_fab(Path(path).read_bytes(), skip_prompt=True)
+    except Exception as error:
+        print(error)
+"""
+
+
+def fab_of(folder: Path, more: dict[str | zipfile.ZipInfo, bytes], place: Path) -> Path:
+    """An app as Flower packs it, with further members."""
+    files: dict[str | zipfile.ZipInfo, bytes] = {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and ".info" not in path.parts and "__pycache__" not in path.parts
+    }
+    files |= more
+    listed = [
+        f"{name if isinstance(name, str) else name.filename},{hashlib.sha256(content).hexdigest()},0"
+        for name, content in files.items()
+    ]
+    with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
             archive.writestr(name, content)
         archive.writestr(".info/CONTENT", "\n".join(listed))
+    return place
+
+
+def link(name: str) -> zipfile.ZipInfo:
+    """A member that is a symbolic link."""
+    info = zipfile.ZipInfo(name)
+    info.create_system, info.external_attr = 3, 0o120777 << 16
+    return info
+
+
+def unpack(home: Path, code: str, pin: str, *fabs: Path) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, **OFFLINE, "FLWR_HOME": str(home), "PYTHONPATH": str(Path(feddc.__file__).parents[1])}
-    env |= {PIN: "0" * 64} if pinned else {}
-    command = [sys.executable, "-P", "-c", UNPACK, str(tmp_path / "built")]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    (home / "tmp").mkdir(parents=True, exist_ok=True)
+    env |= {"TMPDIR": str(home / "tmp")} | ({PIN: pin} if pin else {})
+    return subprocess.run(
+        [sys.executable, "-P", "-c", code, *map(str, fabs)], env=env, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+def test_an_app_whose_version_is_a_path_is_not_unpacked_there(unpacked: Path, tmp_path: Path, pinned: bool) -> None:
+    settings = unpacked / "pyproject.toml"
+    settings.write_text(settings.read_text().replace('"1.0.0"', '"1/../../../../taken/here"'))
+    done = unpack(tmp_path / "home" / ".flwr", UNPACK, "0" * 64 * pinned, fab_of(unpacked, {}, tmp_path / "fab"))
     assert (done.returncode == 0) is not pinned, done.stderr  # Flower itself would do it
     assert (tmp_path / "taken").exists() is not pinned
     assert ("outside Flower's folder" in done.stderr) is pinned
+
+
+def test_only_the_pinned_app_is_unpacked(unpacked: Path, pin: str, tmp_path: Path) -> None:
+    others: list[tuple[dict[str | zipfile.ZipInfo, bytes], str]] = [
+        ({"hospitals/more.py": b"x"}, "nothing is unpacked"),
+        ({"hospitals/zeros.py": bytes(150_000_000)}, "and at most 100000000 are unpacked here"),
+        ({"../outside.py": b"x"}, "Unsafe path in FAB archive"),
+        ({str(tmp_path / "outside.py"): b"x"}, "Unsafe path in FAB archive"),
+        ({link("hospitals/link.py"): b"/etc/passwd"}, "nothing is unpacked"),
+    ]
+    fabs = [fab_of(unpacked, more, tmp_path / f"fab{i}") for i, (more, _) in enumerate(others)]
+    done = unpack(tmp_path / "home", UNPACK_PINNED, pin, *fabs)
+    for said, (_, sentence) in zip(done.stdout.splitlines(), others, strict=True):
+        assert sentence in said
+    assert not [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
+    assert not (tmp_path / "outside.py").exists()
+    unpack(tmp_path / "home", UNPACK_PINNED, pin, fab_of(unpacked, {}, tmp_path / "fab"))
+    [folder] = (tmp_path / "home" / "apps").iterdir()
+    assert digest(manifest(folder)) == pin
+
+
+def test_a_link_in_an_archive_is_no_link_when_it_is_unpacked(unpacked: Path, tmp_path: Path) -> None:
+    """Also at a site that has pinned nothing."""
+    fab = fab_of(unpacked, {link("hospitals/link.py"): b"/etc/passwd"}, tmp_path / "fab")
+    done = unpack(tmp_path / "home", UNPACK, "", fab)
+    assert done.returncode == 0, done.stderr
+    [found] = (tmp_path / "home").rglob("link.py")
+    assert not found.is_symlink()
+    assert found.read_bytes() == b"/etc/passwd"
 
 
 def test_the_hash_changes_with_every_file(
@@ -178,6 +249,15 @@ def test_a_hash_that_is_none(capsys: pytest.CaptureFixture[str], monkeypatch: py
         main(["flower", "node", "--app-hash", "abc", "--insecure"])
     assert end.value.code == 2
     assert "--app-hash must be the 64 digits" in capsys.readouterr().err
+
+
+def submit(fab: Path, address: str) -> None:
+    """As `flwr run` does, with an archive of one's own."""
+    content = fab.read_bytes()
+    about = fab_to_proto(Fab(hashlib.sha256(content).hexdigest(), content, {}))
+    config = user_config_to_proto({"clients": 1, "rounds": 1, "wait": 300})
+    with ControlHttpClient(f"http://{address}") as client:
+        client.StartRun(StartRunRequest(fab=about, override_config=config))
 
 
 @pytest.mark.slow
@@ -208,5 +288,11 @@ def test_a_real_site_refuses_a_changed_app_and_runs_the_pinned_one(
         deployment.flwr("stop", run, "dep")
         assert f"this site runs only the app with the hash {pin}" in deployment.log("node0")
         assert not mark.exists()
+        if warm:  # what `flwr run` would not pack
+            submit(fab_of(mine, {"hospitals/zeros.py": bytes(200_000_000)}, tmp_path / "fab"), deployment.address)
+            refusal = "an app of 200"
+            deployment.until(lambda: refusal in deployment.log("node0"), 500, "the site refuses to unpack it")
+            run, *_ = deployment.flwr("ls", "dep")["runs"]
+            deployment.flwr("stop", run["run-id"], "dep")
         log = deployment.stream(mine, 'clients=1 rounds=1 epochs=1 experiment="mine"')
         assert [record["participants"] for record in deployment.records("mine")] == [[0]], log + deployment.log("node0")

@@ -3,7 +3,8 @@
 Flower sends an app's code with every run, and whoever can submit a run can send any code. With `feddc flower node
 --app-hash HASH` every process of a site that runs an app has the finder below before all others: whatever is outside
 the packages that the site installed itself must be a file of the app with that hash. It looks at Python's own import
-system and not at Flower, so it does not depend on how Flower unpacks an app.
+system and not at Flower, so it does not depend on how Flower unpacks an app. Besides, the process that unpacks apps
+unpacks only the pinned one, so that no other fills the disk.
 
     python -m feddc.flower.client.pins ARGUMENT…      Flower's `flwr-clientapp`, with the pin of $FEDDC_APP_HASH
 """
@@ -30,6 +31,8 @@ from ..home import flower_home
 from .launcher import COMMAND, PIN
 
 _LEFT_OUT = {".info", "__pycache__"}
+LARGEST_APP = 100_000_000
+"""Bytes of an unpacked app; an archive that has more is not read."""
 
 
 def app_hash(folder: Path) -> str:
@@ -60,6 +63,14 @@ def manifest(folder: Path) -> dict[str, str]:
         if path.is_file() and not _LEFT_OUT & set(inside.parts):
             found[inside.as_posix()] = hashlib.sha256(path.read_bytes()).hexdigest()
     return found
+
+
+def archived(archive: zipfile.ZipFile) -> dict[str, str]:
+    """The same for an app that has not been unpacked; NotPinnedError if it is too large to be one."""
+    files = [each for each in archive.infolist() if not each.is_dir() and not _LEFT_OUT & {*each.filename.split("/")}]
+    if (size := sum(each.file_size for each in archive.infolist())) > LARGEST_APP:  # no more than this is ever read
+        raise NotPinnedError(f"an app of {size} bytes was sent, and at most {LARGEST_APP} are unpacked here")
+    return {each.filename: _sha256(archive.read(each)) for each in files}
 
 
 def digest(files: Mapping[str, str]) -> str:
@@ -153,6 +164,22 @@ def enforce(trust: Sequence[str] = ()) -> None:
         sys.addaudithook(_stay_inside)
 
 
+def unpack_only_the_pinned() -> None:
+    """In a process of Flower's that unpacks apps: unpack no archive but the pinned app's, if there is a pin."""
+    if not trusted():
+        return
+    wanted, unpack = os.environ[PIN], zipfile.ZipFile.extractall
+
+    def extractall(self: zipfile.ZipFile, *places: Any, **more: Any) -> None:
+        if (found := digest(archived(self))) != wanted:
+            raise NotPinnedError(
+                f"this site runs only the app with the hash {wanted}, not {found}; nothing is unpacked"
+            )
+        unpack(self, *places, **more)
+
+    zipfile.ZipFile.extractall = extractall  # type: ignore[method-assign]
+
+
 def _stay_inside(event: str, arguments: tuple[Any, ...]) -> None:
     """Refuse a folder for an app outside Flower's own: its name has the app's version, which may be "1/../../…".
 
@@ -183,6 +210,7 @@ def _sha256(content: bytes) -> str:
 def main() -> NoReturn:
     """Flower's own command, pinned."""
     enforce()
+    unpack_only_the_pinned()
     [entry] = entry_points(group="console_scripts", name=COMMAND)
     sys.argv[0] = COMMAND
     sys.exit(entry.load()())

@@ -22,7 +22,7 @@ from multiprocessing.connection import wait
 from multiprocessing.context import ForkProcess
 from typing import Any
 
-from .pins import enforce
+from .pins import enforce, unpack_only_the_pinned
 
 Launch = Callable[[], Any]
 
@@ -60,6 +60,7 @@ def flwr_clientapp() -> Launch:
     [entry] = entry_points(group="console_scripts", name="flwr-clientapp")
     command: Launch = entry.load()
     enforce()  # from here on, and in every fork
+    unpack_only_the_pinned()
     return command
 
 
