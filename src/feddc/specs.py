@@ -185,6 +185,15 @@ def convert(name: str, kind: Any, text: str) -> Any:
         raise ConfigError(f"{name} must be {noun}, not '{text}'") from None
 
 
+def is_number(text: str) -> bool:
+    """Whether a text is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _is_plain(kind: Any) -> bool:
     """Whether text can be converted to ``kind``; an object such as a server optimiser cannot be written in one word."""
     return kind in (int, float, bool, str) or typing.get_origin(kind) is not None

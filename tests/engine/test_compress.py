@@ -11,7 +11,7 @@ from torch import nn
 
 import feddc
 from feddc.algorithms import METHODS, make_method
-from feddc.engine.compress import BLOCK, Compression, decode, encode, packed_bytes, rounded
+from feddc.engine.compress import BLOCK, Compression, decode, encode, packed_bytes
 from tests.conftest import FAST, make_federation
 
 KINDS = ["bf16", "int8"]
@@ -19,6 +19,11 @@ KINDS = ["bf16", "int8"]
 
 def rng(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
+
+
+def rounded(kind: Any, vector: torch.Tensor, draw: torch.Generator) -> torch.Tensor:
+    """The vector as it arrives."""
+    return decode(kind, encode(kind, vector, draw), len(vector), vector.dtype)
 
 
 @pytest.mark.parametrize("kind", KINDS)

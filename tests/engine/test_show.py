@@ -10,7 +10,7 @@ import pytest
 from torch import nn
 
 import feddc
-from feddc.engine import Drift, Record
+from feddc.engine import Drift, Record, Result
 from feddc.engine.show import as_html, plot, summary
 from feddc.tasks.base import Score
 from tests.conftest import FAST
@@ -51,7 +51,8 @@ def test_the_picture_shows_the_records() -> None:
     assert alone.axes[0].get_title() == "test mse"
     assert alone.axes[0].lines[0].get_ydata().tolist() == [0.5]
     assert alone.get_size_inches().tolist() == [4.5, 3]
-    assert summary(rounds) == "3 rounds, best accuracy 75.00 %, 5.0 MB moved, 3.2 s"
-    assert summary([Record(1, {}, (0,), 0, 0, 1.0)]) == "1 rounds, not evaluated, 0.0 MB moved, 1.0 s"
-    picture = base64.b64decode(as_html(rounds).partition("base64,")[2].partition('"')[0])
+    whole, blind = (Result(tuple(each), nn.Identity()) for each in (rounds, [Record(1, {}, (0,), 0, 0, 1.0)]))
+    assert summary(whole) == "3 rounds, best accuracy 75.00 %, 5.0 MB moved, 3.2 s"
+    assert summary(blind) == "1 rounds, not evaluated, 0.0 MB moved, 1.0 s"
+    picture = base64.b64decode(as_html(whole).partition("base64,")[2].partition('"')[0])
     assert struct.unpack(">II", picture[16:24]) == (990, 330)  # 110 points an inch

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from feddc.report.columns import ratio, rounds_text
+from feddc.report.columns import rounds_text
+from feddc.report.differences import ratio
 from feddc.report.lines import Reach, Setting, arrange
 from feddc.report.runs import collect
 from feddc.report.tables import (

@@ -15,13 +15,14 @@ multiplies μ by epochs · batch size / n_i.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from ..errors import check_number
-from ..types import Cohort, Column, Correction, Local, LocalResult, Means, Rows, Vector, Weights
+from ..types import Cohort, Column, Correction, LocalResult, Means, Rows, Vector
 from .base import DeltaUpload, ModelSent
+from .fedavg import Averaging
 from .server import SGD, OptState, ServerOptimizer
 
 
@@ -37,13 +38,13 @@ class Client(NamedTuple):
 
 
 @dataclass(frozen=True)
-class AdaBest:
+class AdaBest(Averaging):
     """Local SGD corrected by mu times an estimate of the client's bias; the server extrapolates by beta."""
 
     mu: float = 0.02
     beta: float = 0.85
     server: ServerOptimizer = SGD()
-    fixed_steps: ClassVar[bool] = False
+    weighted = False
 
     def __post_init__(self) -> None:
         check_number("mu", self.mu, 0)
@@ -55,9 +56,6 @@ class AdaBest:
     def init_client(self, model: Vector) -> Client:
         return Client(torch.zeros_like(model), model.new_zeros(1))
 
-    def broadcast(self, server: Server) -> ModelSent:
-        return ModelSent(server.model)
-
     def correct(self, sent: ModelSent, client: Client, weight: Column) -> Correction:
         return Correction(linear=-self.mu * client.bias)
 
@@ -65,11 +63,8 @@ class AdaBest:
         bias = client.bias / (local.round - client.last).clamp(min=1) - local.delta
         return DeltaUpload(local.delta), Client(bias, torch.full_like(client.last, local.round))
 
-    def weigh(self, local: Local, weight: Column) -> Weights:
-        return {"plain": torch.ones_like(weight)}
-
     def aggregate(self, server: Server, means: Means, cohort: Cohort) -> Server:
-        mean = means["plain"]
+        mean = means["mean"]
         reached = server.model + mean.average
         ahead = reached + self.beta * (reached - server.mean)
         model, opt = self.server.step(server.model, ahead - server.model, server.opt, mean, cohort)

@@ -35,19 +35,10 @@ def main(args: list[str] | None = None) -> None:
     """The entry point of the `feddc` command."""
     from . import data, flower, listing, predict, report, resume, run, studies, theory, tune
 
-    cli.add_command(run.run)
-    cli.add_command(run.compare)
-    cli.add_command(resume.resume)
-    cli.add_command(studies.reproduce)
-    cli.add_command(studies.sweep)
-    cli.add_command(tune.tune)
-    cli.add_command(report.report)
-    cli.add_command(report.watch)
-    cli.add_command(listing.list_names)
-    cli.add_command(data.data)
-    cli.add_command(predict.predict)
-    cli.add_command(theory.theory)
-    cli.add_command(flower.flower)
+    commands = [run.run, run.compare, resume.resume, studies.reproduce, studies.sweep, tune.tune, report.report]
+    commands += [report.watch, listing.list_names, data.data, predict.predict, theory.theory, flower.flower]
+    for command in commands:
+        cli.add_command(command)
     warnings.showwarning = _warn
     try:
         code = cli.main(args, standalone_mode=False)

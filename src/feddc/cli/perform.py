@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ..engine import Record
@@ -10,7 +10,7 @@ from ..errors import check
 from ..paper.studies import SECTIONS
 from ..report import pages, stored
 from ..report.figures import save_picture
-from ..report.lines import Setting, arrange
+from ..report.lines import arrange, in_words
 from ..report.runs import Run, not_run, of_outcome, read
 from ..report.tables import overview
 from ..specs import Spec
@@ -71,7 +71,7 @@ def perform_comparison(study: Study, data_dir: Path | None, show: Show, *, fresh
         found = study.run(
             source, Shown(display, study.kind, about), fresh=fresh, processes=processes, tensorboard=show.tensorboard
         )
-    compared = _setting(found.values())
+    [compared] = arrange([of_outcome(outcome) for outcome in found.values()])
     display.comparison(compared)
     errors = [(cell, outcome) for cell, outcome in found.items() if outcome.error]
     if study.kind == "run":
@@ -149,17 +149,9 @@ def _further(place: Path, known: Run | None) -> Run | None:
 
 def setting_line(config: Config, clients: int) -> str:
     """The setting in one line; data that comes with its clients decides how many there are."""
-    who = (
-        f"cohorts of {config.cohort_size}" if config.cohort_size else f"{100 * (config.participation or 1):g} % a round"
-    )
+    who = in_words(config, "cohort_size") or in_words(config, "participation")
     return (
         f"{config.data}, {clients} clients, {config.split or 'natural split'}, {who}, {config.model}, "
         f"{config.rounds} rounds, {config.epochs} local epochs, batch {config.batch_size or 'full'}, "
         f"lr {config.rates or f'{config.lr:g}×{config.lr_decay:g}'}, seed {config.seed}"
     )
-
-
-def _setting(outcomes: Iterable[Outcome]) -> Setting:
-    """Runs of one comparison as the report orders them."""
-    [setting] = arrange([of_outcome(outcome) for outcome in outcomes])
-    return setting

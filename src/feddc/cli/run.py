@@ -28,10 +28,7 @@ USUAL = ("fedavg", "fedprox", "scaffold", "feddyn", "feddc", "fedadam", "fedyogi
 @click.command()
 @experiment_options(without="")
 @output_options
-def run(
-    output: Output,
-    **given: Any,
-) -> None:
+def run(output: Output, **given: Any) -> None:
     """Train one method and write a run directory."""
     values = gather(given, output.config)
     [chosen] = configurations(values, [str(values.pop("method", "feddc"))])
@@ -56,13 +53,7 @@ def run(
 @experiment_options(without="method")
 @jobs_option
 @output_options
-def compare(
-    methods: str | None,
-    seeds: str | None,
-    jobs: int,
-    output: Output,
-    **given: Any,
-) -> None:
+def compare(methods: str | None, seeds: str | None, jobs: int, output: Output, **given: Any) -> None:
     """Train several methods on the same federation, from the same model, with the same cohorts.
 
     Without options: eight methods on scikit-learn's digits, 20 clients, Dirichlet 0.1, 30 % participation.

@@ -54,23 +54,19 @@ def _listed(name: str, help: str) -> Callable[[Command], Command]:
 def reproduce(
     study: str | None,
     jobs: int,
-    seeds: str,
-    rounds: int | None,
-    weights: Path | None,
-    workers: int | None,
     only_list: bool,
     stored: bool,
     report: Path | None,
     out: Path,
     quiet: bool,
     data_dir: Path | None,
-    **narrow: str | None,
+    **asked: Any,
 ) -> None:
     """Run a table or figure of the FedDC paper, or part of it, beside the published numbers.
 
     Without a STUDY it lists them. A finished cell is never run again, so the command can be stopped and repeated.
     """
-    from ..paper.studies import STUDIES, Selection, select
+    from ..paper.studies import STUDIES
 
     if study is None:
         for name, cells in STUDIES.items():
@@ -85,13 +81,7 @@ def reproduce(
 
         click.echo(f"page: {summary.page(report, typed('quiet', 'stored', 'out'))}")
         return
-    chosen = {key: value.split(",") if value else None for key, value in narrow.items()}
-    selected = select(study, Selection(**chosen, seeds=whole_numbers("--seeds", seeds), rounds=rounds))
-    if weights is not None:
-        check(study == "tiny-imagenet", "--weights goes with the study tiny-imagenet")
-        selected = [_with(each, model=f"resnet18:weights={weights}") for each in selected]
-    if workers is not None:
-        selected = [_with(each, workers=workers) for each in selected]
+    selected = _selected(study, **asked)
     if only_list:
         for each in selected:
             click.echo(
@@ -101,7 +91,7 @@ def reproduce(
     from ..study.study import Study
     from .perform import perform_study
 
-    stem = "-".join([study, *(chosen["data"] or [])])
+    stem = "-".join([study, *(asked["data"].split(",") if asked["data"] else [])])
     command = typed("out", "quiet", "data_dir", "workers", "jobs", "stored")
     found = Study("study", tuple(selected), out, command, stem, None if report is None else str(report))
     perform_study(found, data_dir, Show(quiet), only_stored=stored, jobs=jobs)
@@ -114,12 +104,7 @@ def reproduce(
 @experiment_options(without="")
 @jobs_option
 @output_options
-def sweep(
-    over: tuple[str, ...],
-    jobs: int,
-    output: Output,
-    **given: Any,
-) -> None:
+def sweep(over: tuple[str, ...], jobs: int, output: Output, **given: Any) -> None:
     """Run every combination of some options: feddc sweep --over alpha=0.01,0.1,1 --over seed=0,1,2
 
     A finished run is never run again, so the command can be stopped and repeated with the same --out.
@@ -144,8 +129,18 @@ def sweep(
     perform(study, output.data_dir, output.show, jobs=jobs)
 
 
-def _with(cell: Cell, **changes: Any) -> Cell:
-    return replace(cell, config=replace(cell.config, **changes))
+def _selected(
+    study: str, *, seeds: str, rounds: int | None, weights: Path | None, workers: int | None, **narrow: str | None
+) -> list[Cell]:
+    """The cells that were asked for, with what is changed in them."""
+    from ..paper.studies import Selection, select
+
+    chosen = {key: value.split(",") if value else None for key, value in narrow.items()}
+    found = select(study, Selection(**chosen, seeds=whole_numbers("--seeds", seeds), rounds=rounds))
+    check(weights is None or study == "tiny-imagenet", "--weights goes with the study tiny-imagenet")
+    changes: dict[str, Any] = {} if weights is None else {"model": f"resnet18:weights={weights}"}
+    changes |= {} if workers is None else {"workers": workers}
+    return [replace(each, config=replace(each.config, **changes)) for each in found]
 
 
 def _axis(text: str) -> tuple[str, list[str]]:

@@ -30,14 +30,7 @@ PROCESS = "FEDDC_TUNE_PROCESS"
 @experiment_options(without="")
 @jobs_option
 @output_options
-def tune(
-    over: tuple[str, ...],
-    trials: int,
-    seeds: int,
-    jobs: int,
-    output: Output,
-    **given: Any,
-) -> None:
+def tune(over: tuple[str, ...], trials: int, seeds: int, jobs: int, output: Output, **given: Any) -> None:
     """Search for the best options on validation data.
 
     For example: feddc tune --over alpha=1e-3..1 --over lr=0.01..0.3 --trials 30

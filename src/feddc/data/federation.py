@@ -247,22 +247,6 @@ class Federation:
             return self.lazy.train.read(range(min(count, len(self.lazy.train))), (0,))
         return self.inputs(cut(self.x, slice(count))), self.y[:count]
 
-    def block(self, block: Block) -> InputsAndTargets:
-        """Some samples to evaluate on."""
-        part = slice(block.start, block.stop)
-        if self.lazy is not None and block.of == "test":
-            assert self.lazy.test is not None
-            return self.lazy.test.read(range(block.start, block.stop), (1, block.start))
-        if block.of == "test":
-            assert self.test is not None
-            return self.inputs(cut(self.test[0], part)), self.test[1][part]
-        rows = self.validation if block.of == "validation" else (self.held or ())[block.client]
-        assert rows is not None
-        if self.lazy is not None:
-            return self.lazy.train.read(rows[part], (2, block.start))
-        rows = rows[part].to(self.y.device)
-        return self.inputs(take(self.x, rows)), self.y.index_select(0, rows)
-
     def blocks(self, of: Of, client: int = 0) -> list[Block]:
         """The cut of what there is to evaluate on; see ``cut_blocks``."""
         if of == "test":

@@ -82,24 +82,28 @@ def answering(cohort: list[int], clients: int, dropout: float, seed: int, round:
     return [each for each in cohort if not gone[each]], [each for each in cohort if gone[each]]
 
 
+def as_mask(given: Any, rounds: int, clients: int, name: str, nobody: str) -> NDArray[np.bool_]:
+    """A rounds × clients mask that leaves no round empty; one sentence if it is not that."""
+    wanted = f"{name} must be a mask of shape ({rounds} rounds, {clients} clients)"
+    try:
+        mask = np.asarray(given)
+    except ValueError:  # rows of different length
+        raise ConfigError(wanted) from None
+    good = mask.ndim == 2 and len(mask) >= rounds and mask.shape[1] == clients
+    check(good, f"{wanted}, not {mask.shape}")
+    check(bool(np.isin(mask, (0, 1)).all()), f"{name} must be a mask of true and false (or 1 and 0)")
+    empty = np.flatnonzero(~mask[:rounds].astype(bool).any(axis=1))
+    check(len(empty) == 0, f"{name} has {nobody} in round {empty[0] + 1 if len(empty) else 0}")
+    return mask.astype(bool)
+
+
 def make_cohorts(clients: int, rounds: int, sampling: Sampling, cohorts: Any = None) -> Cohorts:
     """Who takes part: as ``sampling`` says, or the mask ``cohorts``; everyone, if neither says anything."""
     participation, cohort_size = sampling.participation, sampling.cohort_size
     given = [participation is not None, cohort_size is not None, cohorts is not None]
     check(sum(given) <= 1, "give only one of participation=…, cohort_size=… and cohorts=…")
     if cohorts is not None:
-        try:
-            mask = np.asarray(cohorts)
-        except ValueError:  # rows of different length
-            raise ConfigError(f"cohorts must be a mask of shape ({rounds} rounds, {clients} clients)") from None
-        if mask.ndim != 2 or mask.shape[0] < rounds or mask.shape[1] != clients:
-            raise ConfigError(f"cohorts must be a mask of shape ({rounds} rounds, {clients} clients), not {mask.shape}")
-        if not np.isin(mask, (0, 1)).all():
-            raise ConfigError("cohorts must be a mask of true and false (or 1 and 0)")
-        mask = mask.astype(bool)
-        empty = np.flatnonzero(~mask[:rounds].any(axis=1))
-        check(len(empty) == 0, f"cohorts has nobody in round {empty[0] + 1 if len(empty) else 0}")
-        return Given(mask)
+        return Given(as_mask(cohorts, rounds, clients, "cohorts", "nobody"))
     if cohort_size is not None:
         check_count("cohort_size", cohort_size)
         check(cohort_size <= clients, f"cohort_size is {cohort_size}, but there are only {clients} clients")

@@ -132,11 +132,6 @@ def decode(name: Compress, packed: Packed, size: int, dtype: torch.dtype = torch
     return raw[4 * blocks :].view(torch.int8) * step.repeat_interleave(BLOCK)[:size]
 
 
-def rounded(name: Compress, vector: Vector, rng: torch.Generator) -> Vector:
-    """The vector as it arrives."""
-    return decode(name, encode(name, vector, rng), len(vector), vector.dtype)
-
-
 def _upper_halves(vector: Vector, rng: torch.Generator) -> list[NDArray[Any]]:
     # A float's bits count its magnitude up: a random lower half, added, carries into the upper as often as it should.
     bits = vector.to(torch.float32).view(torch.int32)

@@ -6,22 +6,13 @@ an interruption.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
 Purpose: TypeAlias = Literal["cohort", "batches", "torch", "augment", "dropout", "noise", "broadcast", "update"]
-# Numbers, once used, stay: they are part of what makes a seed reproducible.
-_NUMBERS: dict[Purpose, int] = {
-    "cohort": 1,
-    "batches": 2,
-    "torch": 3,
-    "augment": 4,
-    "dropout": 5,
-    "noise": 6,
-    "broadcast": 7,
-    "update": 8,
-}
+# A purpose's place is part of what makes a seed reproducible: a new one goes to the end.
+_NUMBERS: dict[Purpose, int] = {name: place for place, name in enumerate(get_args(Purpose), start=1)}
 
 
 def generator(seed: int, purpose: Purpose, round: int, client: int = 0) -> np.random.Generator:

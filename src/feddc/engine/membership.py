@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algorithms import Algorithm
-from ..errors import check
+from .cohorts import as_mask
 
 
 class Sizes(NamedTuple):
@@ -66,16 +66,7 @@ class Arrivals:
 
     def __init__(self, mask: Any, rounds: int, samples: NDArray[np.int64]) -> None:
         """``samples`` is n_i of every client that ever is a member."""
-        try:
-            found = np.asarray(mask)
-        except ValueError:  # rows of different length
-            found = np.zeros(0)
-        wanted = f"arrivals must be a mask of shape ({rounds} rounds, {len(samples)} clients)"
-        check(found.ndim == 2 and len(found) >= rounds and found.shape[1] == len(samples), wanted)
-        check(bool(np.isin(found, (0, 1)).all()), f"{wanted} of true and false (or 1 and 0)")
-        self.mask, self.samples = found.astype(bool), samples
-        empty = np.flatnonzero(~self.mask[:rounds].any(axis=1))
-        check(len(empty) == 0, f"arrivals has no member in round {empty[0] + 1 if len(empty) else 0}")
+        self.mask, self.samples = as_mask(mask, rounds, len(samples), "arrivals", "no member"), samples
 
     def members(self, round: int) -> dict[int, int]:
         """The members of a round (from 1) and their samples; none before the first."""

@@ -146,8 +146,34 @@ class Record:
         return cls(**fields)
 
 
+class Course:
+    """What the records of a run add up to."""
+
+    records: tuple[Record, ...]
+
+    @property
+    def best(self) -> float | None:
+        """The best value of the task's score: the highest accuracy, the lowest error."""
+        return score_in(self.records).best([r.value for r in self.records if r.value is not None])
+
+    @property
+    def best_accuracy(self) -> float | None:
+        return max((r.accuracy for r in self.records if r.accuracy is not None), default=None)
+
+    def rounds_to(self, target: float) -> int | None:
+        """The first round whose score reaches ``target``, a share such as 0.95 for accuracy; None if none did."""
+        share = not score_in(self.records).percent or target <= 1
+        check(share, f"target must be a share, at most 1: {target:g} % is {target / 100:g}")
+        return next((r.round for r in self.records if r.value is not None and r.score.reached(r.value, target)), None)
+
+    def bytes_to(self, target: float) -> int | None:
+        """Bytes sent in both directions until ``target`` was reached, or None if it was not."""
+        reached = self.rounds_to(target)
+        return None if reached is None else sum(r.bytes_up + r.bytes_down for r in self.records if r.round <= reached)
+
+
 @dataclass(frozen=True, repr=False)
-class Result:
+class Result(Course):
     """A finished run. A notebook shows it as a line and a picture; ``plot`` gives the picture."""
 
     records: tuple[Record, ...]
@@ -157,26 +183,9 @@ class Result:
     """Why the run diverged, in a comparison; there is no model then."""
 
     @property
-    def best(self) -> float | None:
-        """The best value of the task's score: the highest accuracy, the lowest error."""
-        return best(self.records)
-
-    @property
-    def best_accuracy(self) -> float | None:
-        return best_accuracy(self.records)
-
-    @property
     def warning(self) -> str | None:
         """One sentence if a client's drift or variate grew without bound, with what to try; None if all is well."""
         return warning(self.records)
-
-    def rounds_to(self, target: float) -> int | None:
-        """The first round whose score reaches ``target``, a share such as 0.95 for accuracy; None if none did."""
-        return rounds_to(self.records, target)
-
-    def bytes_to(self, target: float) -> int | None:
-        """Bytes sent in both directions until ``target`` was reached, or None if it was not."""
-        return bytes_to(self.records, target)
 
     def plot(self) -> Figure:
         """A matplotlib figure: the score and, where it was measured, drift over rounds; ``savefig`` keeps it."""
@@ -187,40 +196,14 @@ class Result:
     def __repr__(self) -> str:
         from .show import summary
 
-        return f"<Result: {summary(self.records)}>"
+        return f"<Result: {summary(self)}>"
 
     def _repr_html_(self) -> str:
         from .show import as_html
 
-        return as_html(self.records)
+        return as_html(self)
 
 
 def score_in(records: Sequence[Record]) -> Score:
     """The score of a run: accuracy, if it has no record yet."""
     return records[-1].score if records else Score()
-
-
-def values(records: Sequence[Record]) -> list[float]:
-    """The score of every evaluated round."""
-    return [r.value for r in records if r.value is not None]
-
-
-def best(records: Sequence[Record]) -> float | None:
-    """The best score, in the task's direction."""
-    return score_in(records).best(values(records))
-
-
-def best_accuracy(records: Sequence[Record]) -> float | None:
-    return max((r.accuracy for r in records if r.accuracy is not None), default=None)
-
-
-def rounds_to(records: Sequence[Record], target: float) -> int | None:
-    """The first round whose score reaches ``target``, in the task's direction."""
-    share = not score_in(records).percent or target <= 1
-    check(share, f"target must be a share, at most 1: {target:g} % is {target / 100:g}")
-    return next((r.round for r in records if r.value is not None and r.score.reached(r.value, target)), None)
-
-
-def bytes_to(records: Sequence[Record], target: float) -> int | None:
-    reached = rounds_to(records, target)
-    return None if reached is None else sum(r.bytes_up + r.bytes_down for r in records if r.round <= reached)

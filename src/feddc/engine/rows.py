@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..data.inputs import Inputs, each, ready, take, tensors
+from ..data.inputs import Inputs, cut, each, ready, take, tensors
 from ..types import VECTORS, Correction, Rows
 from .batches import augmentation, plan
 from .cost import FLOPS, ROW_SECONDS, ROWS_SECONDS, step_flops
@@ -203,9 +203,9 @@ def _batches(
             fetched = _by_step(ready(job.federation.inputs(take(x, soon.view(-1))), start.model.dtype), soon.shape)
         batch, targets = fetched[step % ahead], labels[step]
         if k < len(clients):
-            batch, targets = _first(batch, k), targets[:k]
+            batch, targets = cut(batch, slice(k)), targets[:k]
         for row, augment in enumerate(augments[:k]):
-            own = _first(each(lambda part: part[row], batch), steps.length[step, row])  # noqa: B023
+            own = cut(each(lambda part: part[row], batch), slice(steps.length[step, row]))  # noqa: B023
             for old, new in zip(tensors(own), tensors(augment(own)), strict=True):
                 old.copy_(new)
         yield batch, targets, 1 / size if shares is None else shares[step, :k]
@@ -217,10 +217,6 @@ def _by_step(x: Inputs, lead: torch.Size) -> Sequence[Inputs]:
     if isinstance(shaped, Tensor):
         return shaped.unbind(0)  # all views at once: a step is too short to cut its own
     return [each(lambda part: part[step], shaped) for step in range(lead[0])]  # noqa: B023
-
-
-def _first(x: Inputs, count: int) -> Inputs:
-    return each(lambda part: part[:count], x)
 
 
 def _column(part: Tensor | float, rows: int) -> Tensor:

@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .records import Record, best, score_in
+from .records import Course, Record, score_in
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,17 +36,17 @@ def plot(records: Sequence[Record]) -> Figure:
     return figure
 
 
-def summary(records: Sequence[Record]) -> str:
+def summary(course: Course) -> str:
     """A run in one line."""
-    score, found = score_in(records), best(records)
+    records, score, found = course.records, score_in(course.records), course.best
     moved = sum(r.bytes_up + r.bytes_down for r in records) / 1e6
     shown = "not evaluated" if found is None else f"best {score.name} {score.text(found)}"
     return f"{len(records)} rounds, {shown}, {moved:.1f} MB moved, {sum(r.seconds for r in records):.1f} s"
 
 
-def as_html(records: Sequence[Record]) -> str:
+def as_html(course: Course) -> str:
     """What a notebook shows: the line, and the picture."""
     file = io.BytesIO()
-    plot(records).savefig(file, format="png", dpi=110)
+    plot(course.records).savefig(file, format="png", dpi=110)
     picture = base64.b64encode(file.getvalue()).decode()
-    return f'<p>{summary(records)}</p><img alt="{summary(records)}" src="data:image/png;base64,{picture}">'
+    return f'<p>{summary(course)}</p><img alt="{summary(course)}" src="data:image/png;base64,{picture}">'

@@ -171,13 +171,8 @@ def select(study: str, chosen: Selection) -> list[Cell]:
     if study not in STUDIES:
         raise unknown("study", study, STUDIES)
     cells = list(STUDIES[study]())
-    for name, wanted in (
-        ("data", chosen.data),
-        ("split", chosen.split),
-        ("clients", chosen.clients),
-        ("participation", chosen.participation),
-        ("methods", chosen.methods),
-    ):
+    for name in ("data", "split", "clients", "participation", "methods"):
+        wanted = getattr(chosen, name)
         if wanted is not None:
             found = {_value(each, name) for each in STUDIES[study]()}
             for value in wanted:

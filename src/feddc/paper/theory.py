@@ -21,9 +21,9 @@ import torch
 from torch import Tensor, nn
 
 from ..engine import Simulation
-from ..errors import ConfigError, RunError, check
+from ..errors import ConfigError, check
 from ..storage.atomic import write_whole
-from ..study.runinfo import commit
+from ..study.runinfo import commit, reading
 from ..types import Vector
 
 POWER_STEPS = 30
@@ -154,13 +154,9 @@ def save(path: Path, about: str, alpha: float, found: Sequence[Estimate]) -> Non
 
 def load(path: Path) -> tuple[str, float, list[Estimate]]:
     """What ``save`` kept: about what run, its α, the estimates."""
-    try:
+    with reading(path, "is not a file of `feddc theory`"):
         content = json.loads(path.read_text(encoding="utf-8"))
         return str(content["about"]), float(content["alpha"]), [Estimate(**each) for each in content["estimates"]]
-    except OSError as error:
-        raise RunError(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{path} is not a file of `feddc theory`: {error}") from None
 
 
 def table(about: str, alpha: float, found: Sequence[Estimate]) -> str:

@@ -11,10 +11,8 @@ from .lines import Line, Setting
 from .tables import Table
 from .units import amount, clock
 
-COLUMNS = {"samples": "samples", "score": "score", "update": "update ‖Δᵢ‖", "drift": "drift ‖hᵢ‖"} | {
-    "seconds": "time",
-    "moved": "moved",
-}
+COLUMNS = {"samples": "samples", "score": "score", "update": "update ‖Δᵢ‖", "drift": "drift ‖hᵢ‖"}
+COLUMNS |= {"seconds": "time", "moved": "moved"}
 
 
 def strips(setting: Setting) -> list[dict[str, Any]]:
@@ -73,16 +71,9 @@ def _records(line: Line) -> tuple[Record, ...]:
 
 
 def _sites(record: Record, line: Line) -> list[dict[str, Any]]:
+    own = line.measure.name
     return [
-        {
-            "client": site.client,
-            "samples": site.samples,
-            "score": (site.measures or {}).get(line.measure.name),
-            "update": site.update,
-            "drift": site.drift,
-            "seconds": site.seconds,
-            "moved": site.bytes_up + site.bytes_down,
-        }
+        {**vars(site), "score": (site.measures or {}).get(own), "moved": site.bytes_up + site.bytes_down}
         for site in record.sites
     ]
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from .figures import new_figure, paper_style
 from .lines import Line, Setting
-from .styles import BY_METHOD, INK
+from .styles import BY_METHOD, on_paper
 
 Values: TypeAlias = Callable[[Line], Sequence[float]]
 
@@ -47,15 +47,11 @@ def save_dots(setting: Setting, path: Path) -> bool:
             for i, line in enumerate(lines):
                 if values := numbers(line):
                     width = stdev(values) if len(values) > 1 else 0.0
-                    style: dict[str, Any] = {"color": _colour(line), "marker": "o", "markersize": 3, "linewidth": 0.8}
+                    colour = on_paper(BY_METHOD.get(line.name, "#777777"))
+                    style: dict[str, Any] = {"color": colour, "marker": "o", "markersize": 3, "linewidth": 0.8}
                     axes.errorbar([mean(values)], [i], xerr=[width], **style)
             axes.set_xlabel(name)
             axes.set_ylim(-0.7, len(lines) - 0.3)
             axes.set_yticks(range(len(lines)), [line.label for line in lines] if axes is all_axes[0] else [])
         figure.savefig(path, dpi=200)
     return True
-
-
-def _colour(line: Line) -> str:
-    found = BY_METHOD.get(line.name, "#777777")
-    return "black" if found == INK else found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from . import series
 from .lines import Line, Setting
-from .styles import INK, Style, styles
+from .styles import Style, on_paper, styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -110,7 +110,7 @@ def alpha(setting: Setting, columns: int = 1) -> Figure | None:
         axes.set_xticks([], minor=True)
         axes.margins(x=0.1, y=0.12)
     for family in families:
-        colour = _ink(family["colour"])
+        colour = on_paper(family["colour"])
         style: dict[str, Any] = {"color": colour, "marker": "o", "markersize": 3, "label": family["label"]}
         best.errorbar(family["alpha"], family["best"]["mean"], _errors(family["best"]), **style)
         rounds.errorbar(family["rounds_alpha"], family["rounds"]["mean"], _errors(family["rounds"]), **style)
@@ -169,16 +169,12 @@ def _legend(figure: Figure, axes: Axes, columns: int) -> None:
 
 
 def _draw(axes: Axes, line: Line, look: Style, x: Sequence[float], values: series.Numbers) -> None:
-    colour = _ink(look.colour)
+    colour = on_paper(look.colour)
     style: dict[str, Any] = {"color": colour, "linestyle": DASHES[look.dash], "linewidth": 0.45 * look.width}
     axes.plot(x, values["mean"], label=line.label, marker="o" if len(x) == 1 else None, markersize=3, **style)
     if "sd" in values:
         low, high = ([m + sign * s for m, s in zip(values["mean"], values["sd"], strict=True)] for sign in (-1, 1))
         axes.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
-
-
-def _ink(colour: str) -> str:
-    return "black" if colour == INK else colour
 
 
 def _errors(values: series.Numbers) -> list[float] | None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..algorithms import METHODS, display_name
 from ..data import NATURAL
-from ..specs import Spec
+from ..specs import Spec, is_number
 from ..study.config import FIELDS, ROLES, Config
 from .measure import Measure
 from .runs import Point, Repeat, Run
@@ -139,16 +139,13 @@ def arrange(runs: Sequence[Run], target: float | None = None) -> list[Setting]:
     keys = list(dict.fromkeys(_key(run.config) for run in runs))
     groups = [[run for run in runs if _key(run.config) == key] for key in keys]
     varying = [name for i, name in enumerate(SETTING) if len({key[i] for key in keys}) > 1]
-    return [Setting(_title(group[0].config, varying), _lines(group), target) for group in groups]
+    titles = [describe(group[0].config, varying) or describe(group[0].config) for group in groups]
+    return [Setting(title, _lines(group), target) for title, group in zip(titles, groups, strict=True)]
 
 
-def describe(config: Config) -> str:
-    """A setting in words."""
-    return ", ".join(words for name in SETTING if (words := in_words(config, name)))
-
-
-def _title(config: Config, varying: Sequence[str]) -> str:
-    return ", ".join(words for name in varying if (words := in_words(config, name))) or describe(config)
+def describe(config: Config, names: Sequence[str] = SETTING) -> str:
+    """A setting, or these parts of it, in words."""
+    return ", ".join(words for name in names if (words := in_words(config, name)))
 
 
 def in_words(config: Config, name: str) -> str:
@@ -207,12 +204,3 @@ def _order(line: Line) -> tuple[int, float]:
     known = list(METHODS)
     alpha = line.options.get("alpha", "0")
     return known.index(line.name) if line.name in known else len(known), float(alpha) if is_number(alpha) else 0.0
-
-
-def is_number(text: str) -> bool:
-    """Whether the text of an option is a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

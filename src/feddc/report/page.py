@@ -30,7 +30,6 @@ from .headline import headline
 from .lines import Line, Setting, describe
 from .measure import Measure
 from .pages import misprints
-from .runs import Run
 from .styles import styles
 from .tables import ablation_table, all_tables, goals, overview
 
@@ -75,11 +74,6 @@ def body(settings: Sequence[Setting]) -> str:
     )
 
 
-def _warning(run: Run) -> str | None:
-    """What is wrong with a run that continues in spite of it."""
-    return warning(run.records, run.config.method)
-
-
 def _texts(setting: Setting) -> dict[str, Any]:
     """What the template writes out for one setting."""
     runs = setting.runs
@@ -89,7 +83,7 @@ def _texts(setting: Setting) -> dict[str, Any]:
         "description": describe(setting.config),
         "headline": headline(setting),
         "unfinished": sum(run.status == "unfinished" for run in runs),
-        "warnings": [f"{run.path}: {found}" for run in runs if (found := _warning(run))],
+        "warnings": [f"{run.path}: {found}" for run in runs if (found := warning(run.records, run.config.method))],
         "diverged": [str(run.path) for run in runs if run.status == "diverged"],
         "tables": [table for table in all_tables(setting) if table.key != "ablation"],
         "ablation": ablation_table(setting),

@@ -17,6 +17,7 @@ from .figures import save_picture
 from .lines import Line, Setting, arrange, describe
 from .runs import Run
 from .tables import Table, all_tables, overview
+from .units import markdown_table
 
 CROWD = 12
 """More lines than this cannot be told apart in one picture."""
@@ -40,12 +41,11 @@ def page(folder: Path, stem: str, runs: Sequence[Run], command: str, section: st
 def markdown(table: Table) -> str:
     """The table as Markdown."""
     note = f" ({table.note.replace('|', '/')})" if table.note else ""
-    lines = [f"**{table.title}**{note}", "", f"| | {' | '.join(column.heading for column in table.columns)} |"]
-    lines.append("|---|" + "---|" * len(table.columns))
+    rows = []
     for label, entries in table.rows:
         cells = [f"**{entry.text}**" if entry.bold else entry.text for entry in entries]
-        lines.append(f"| {label} | {' | '.join(cell.replace('|', '/') for cell in cells)} |")
-    return "\n".join(lines) + "\n"
+        rows.append([label, *(cell.replace("|", "/") for cell in cells)])
+    return f"**{table.title}**{note}\n\n" + markdown_table(["", *(each.heading for each in table.columns)], rows)
 
 
 def _printed(line: Line) -> bool:
@@ -59,21 +59,16 @@ def _whole(setting: Setting) -> list[Table]:
 
 def origins(runs: Sequence[Run]) -> str:
     """Which commit ran each run, how far, and with what; and what has changed since that moves the last bits."""
-    lines = [
-        "## Where each run comes from",
-        "",
-        "| setting | method | seed | rounds | commit | precision | made with |",
-    ]
-    lines.append("|---|---|---|---|---|---|---|")
-    ran = [run for run in runs if run.points]
+    rows, ran = [], [run for run in runs if run.points]
     for run in ran:
         config, made = run.config, run.about.get("versions", {})
         rounds = f"{run.points[-1].round}{'' if run.status == 'finished' else f', {run.status}'}"
         tools = f"torch {made['torch']}, {made['processor']}" if {"torch", "processor"} <= set(made) else "not recorded"
-        where = f"{describe(config)} | {config.method} | {config.seed} | {rounds}"
-        lines.append(f"| {where} | {made.get('commit', 'not recorded')} | {config.precision} | {tools} |")
+        where = [describe(config), config.method, str(config.seed), rounds]
+        rows.append([*where, made.get("commit", "not recorded"), config.precision, tools])
     notes = dict.fromkeys(MOVED[commit] for run in ran if (commit := _commit(run)) in MOVED)
-    return "\n".join(lines) + "\n" + "".join(f"\n{note}\n" for note in notes)
+    table = markdown_table(["setting", "method", "seed", "rounds", "commit", "precision", "made with"], rows)
+    return f"## Where each run comes from\n\n{table}" + "".join(f"\n{note}\n" for note in notes)
 
 
 def _commit(run: Run) -> str:

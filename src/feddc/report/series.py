@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .lines import Line, Setting, is_number
+from ..specs import is_number
+from .lines import Line, Setting
 from .styles import COLOURS
 
 Numbers = dict[str, Any]

@@ -9,14 +9,16 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from ..errors import FedDCError, RunError
+from ..errors import RunError
 from ..storage.atomic import write_whole
 from ..study.config import Config
+from ..study.runinfo import reading
 from .runs import Point, Run
 
 MADE = ("commit", "feddc", "torch", "processor")
 """Where a stored run comes from; the oldest name the commit that stored them, as 'at or before 35665e4'."""
 
+WHAT = "is not a file of results"
 FEW = 20
 """The scores of single clients are stored where there are no more than so many, such as hospitals."""
 
@@ -32,10 +34,8 @@ def save(path: Path, runs: Mapping[str, Run]) -> None:
 def load(path: Path) -> dict[str, Run]:
     """The runs that the file has, by their keys."""
     content = _read(path)
-    try:
+    with reading(path, WHAT):
         return {key: _unpack(packed) for key, packed in content.items()}
-    except (ValueError, KeyError, TypeError, FedDCError) as error:
-        raise RunError(f"{path} is not a file of results: {error}") from None
 
 
 def _pack(run: Run) -> dict[str, Any]:
@@ -71,12 +71,8 @@ def _unpack(packed: Mapping[str, Any]) -> Run:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
+    with reading(path, WHAT):
         content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RunError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise RunError(f"{path} is not a file of results: {error}") from None
     if not isinstance(content, dict):
-        raise RunError(f"{path} is not a file of results")
+        raise RunError(f"{path} {WHAT}")
     return content

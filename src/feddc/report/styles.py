@@ -32,6 +32,11 @@ class Style(NamedTuple):
     width: int
 
 
+def on_paper(colour: str) -> str:
+    """The colour where the background is white."""
+    return "black" if colour == INK else colour
+
+
 def styles(lines: Sequence[Line]) -> list[Style]:
     """Colour, dash and width of each line. A method with one line has its own colour; the others take what is left."""
     names = [line.name for line in lines]

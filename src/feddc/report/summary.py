@@ -15,31 +15,15 @@ from ..storage.atomic import write_whole
 from . import stored
 from .figures import new_figure, paper_style
 from .runs import Run
-from .styles import BY_METHOD, INK
-from .verdicts import CLOSE_POINTS, CLOSE_ROUNDS, WIDTHS, Compared, Verdict, compare
+from .styles import BY_METHOD, INK, on_paper
+from .units import markdown_table
+from .verdicts import RULE, Compared, Verdict, compare
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 STEM = "summary"
 MARKERS = {"mnist": "o", "fashion-mnist": "s", "cifar10": "^", "cifar100": "v", "emnist-l": "D", "synthetic": "P"}
-RULE = f"""The rule. The paper prints one number per cell, from one seed; ours is the mean ± standard deviation over
-seeds. The deviation of a cell is that of its seeds, if there are three. A few seeds can happen to be nearly
-equal, so the median deviation of the cells with the same data set and target is used if it is larger (it
-needs three cells with at least two seeds). For rounds it is at least half a round. The distance between our
-mean and the published number is compared with {WIDTHS:g} × deviation × √(1 + 1/seeds), because both vary by chance.
-Rounds are compared by their ratio, accuracies by their difference.
-
-- **agrees**: within that, and within {100 * (CLOSE_ROUNDS - 1):.0f} % or one round (rounds), or {CLOSE_POINTS:g} points
-  (accuracy); or reached by neither
-- **chance**: within that, but not that close: seeds alone differ by as much
-- **differs**: further apart than that
-- **few seeds**: fewer than three seeds, which are no evidence, unless similar cells show that it differs
-- **too short**: too few rounds were run to decide; '>N' means not reached in N rounds
-
-With three seeds the deviation itself is uncertain. Without the median, about one cell in five of those that agree
-perfectly would be called different (Student's t with two degrees of freedom exceeds 2 with probability 0.18).
-"""
 
 
 def page(folder: Path, command: str) -> Path:
@@ -106,28 +90,24 @@ def _key(figure: Any, cells: Sequence[Compared]) -> None:
 
 
 def _colour(method: str) -> str:
-    found = next((BY_METHOD[name] for name in BY_METHOD if display_name(name) == method), INK)
-    return "black" if found == INK else found
+    return on_paper(next((BY_METHOD[name] for name in BY_METHOD if display_name(name) == method), INK))
 
 
 def _counts(cells: Sequence[Compared]) -> str:
     verdicts = get_args(Verdict)
-    lines = [f"| | {' | '.join(verdicts)} |", "|---" * (1 + len(verdicts)) + "|"]
-    groups = dict.fromkeys((each.data, each.what) for each in cells)
-    for data, what in groups:
+    rows = []
+    for data, what in dict.fromkeys((each.data, each.what) for each in cells):
         count = Counter(each.verdict() for each in cells if (each.data, each.what) == (data, what))
-        lines.append(f"| {data}, {what} | {' | '.join(str(count[word]) for word in verdicts)} |")
-    return "\n".join(lines) + "\n"
+        rows.append([f"{data}, {what}", *(str(count[word]) for word in verdicts)])
+    return markdown_table(["", *verdicts], rows)
 
 
 def _table(cells: Sequence[Compared]) -> str:
-    lines = ["| setting | method | | published | ours | seeds | verdict |", "|---|---|---|---|---|---|---|"]
-    lines += [
-        f"| {each.setting} | {each.method} | {each.what} | {each.published} | {each.ours} | {each.seeds} "
-        f"| {f'**{each.verdict()}**' if each.verdict() == 'differs' else each.verdict()} |"
-        for each in cells
-    ]
-    return "\n".join(lines) + "\n"
+    rows = []
+    for each in cells:
+        verdict = f"**{each.verdict()}**" if each.verdict() == "differs" else each.verdict()
+        rows.append([each.setting, each.method, each.what, str(each.published), each.ours, str(each.seeds), verdict])
+    return markdown_table(["setting", "method", "", "published", "ours", "seeds", "verdict"], rows)
 
 
 def _order(cell: Compared) -> tuple[Any, ...]:

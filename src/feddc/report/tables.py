@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from ..specs import Spec
 from ..study.config import Config
-from . import columns
+from . import columns, differences
 from .columns import Entry, TableColumn, of_paper
-from .lines import SETTING, Line, Setting, in_words
+from .lines import SETTING, Line, Setting, describe, in_words
 
 TERMS = {("false", "false"): "loss", ("true", "false"): "loss + penalty", ("false", "true"): "loss + correction"}
 
@@ -35,7 +35,7 @@ def compare_table(setting: Setting) -> Table:
         columns.best(setting),
         columns.last(setting),
         columns.rounds_to(target, f"rounds to {goal}"),
-        columns.speedup(setting, target),
+        differences.speedup(setting, target),
         columns.moved_to(target, f"moved to {goal}"),
     ]
     return _table("compare", "Comparison", setting.lines, shown)
@@ -60,7 +60,7 @@ def rounds_table(setting: Setting, target: float) -> Table:
     shown = [
         columns.rounds_to(target),
         columns.paper_rounds(target),
-        columns.speedup(setting, target),
+        differences.speedup(setting, target),
         columns.moved_to(target),
         columns.time_to(target),
         columns.seeds(),
@@ -105,7 +105,7 @@ def difference_table(setting: Setting) -> Table | None:
         columns.moved_to(setting.target, f"moved to {setting.goal}"),
     ]
     rest = [line for line in lines if line is not base]
-    shown = [columns.difference(setting, base, rest, column) for column in judged]
+    shown = [differences.difference(setting, base, rest, column) for column in judged]
     note = "95 % interval; p: paired t-test over seeds, corrected for the rows (Holm); bold: p < 0.05."
     return _table("differences", f"Differences from {base.label}", rest, shown, note)
 
@@ -160,7 +160,7 @@ def _same(column: TableColumn) -> Make:
 
 
 def _speedup(target: float) -> Make:
-    return lambda setting: columns.speedup(setting, target)
+    return lambda setting: differences.speedup(setting, target)
 
 
 def _table(key: str, title: str, lines: Sequence[Line], shown: Sequence[TableColumn], note: str = "") -> Table:
@@ -199,7 +199,7 @@ def _groups(settings: Sequence[Setting]) -> list[tuple[str, list[Setting]]]:
         varying = [name for name in SETTING if len({getattr(config, name) for config in configs}) > 1]
         shared = [name for name in SETTING if name not in varying]
         data = [Spec.parse(configs[0].data).name] if "data" in varying else []
-        title = ", ".join([*data, *(words for name in shared if (words := in_words(configs[0], name)))])
+        title = ", ".join(filter(None, [*data, describe(configs[0], shared)]))
         named = [_named(setting, varying) for setting in members]
         found.append((title, named))
     return found
@@ -212,8 +212,7 @@ def _group(config: Config) -> tuple[object, ...]:
 def _named(setting: Setting, varying: Sequence[str]) -> Setting:
     """The setting, named by what differs from its neighbours, without the name that they share."""
     own = replace(setting.config, data=setting.config.data.partition(":")[2] or setting.config.data)
-    words = ", ".join(text for name in varying if (text := in_words(own, name)))
-    return replace(setting, title=words or in_words(setting.config, "split"))
+    return replace(setting, title=describe(own, varying) or in_words(setting.config, "split"))
 
 
 def _terms(line: Line) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import mean
 
 from .stats import spread
@@ -34,6 +34,12 @@ def _in_unit(values: Sequence[float], units: Mapping[str, float]) -> str:
 def _decimals(size: float) -> int:
     """How many decimals leave three digits."""
     return max(0, 2 - math.floor(math.log10(size))) if size > 0 else 0
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = ["|" + "".join(f" {each} |" if each else " |" for each in head), "|---" * len(head) + "|"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
 
 
 def bound(value: float, *, above: bool) -> str:

@@ -1,17 +1,7 @@
 """Measured against published, cell by cell: does the paper's number agree with ours, given how much seeds differ?
 
 The paper prints one number for each cell, of one seed. Ours are one number for each seed. Rounds are compared by their
-ratio (their logarithms), accuracies by their difference in points.
-
-deviation   of our seeds, if there are three, or the typical one of similar cells (the same data set and target) if that
-            is larger: three seeds can happen to be nearly equal. The typical one is the median over the cells with at
-            least two seeds, if there are three such cells. Of rounds, which are whole, it is at least half of one.
-distance    from our mean to the published number. Both are chance, so it is compared with deviation · √(1 + 1/seeds).
-agrees      within two of those, and within 10 % (rounds; or one round) or half a point (accuracy)
-chance      within two of those, but further apart than that: seeds alone differ by as much
-differs     further
-few seeds   fewer than three, which are no evidence; unless similar cells show that it differs
-too short   we ran fewer rounds than it would take to tell
+ratio (their logarithms), accuracies by their difference in points: ``RULE``.
 """
 
 from __future__ import annotations
@@ -35,6 +25,23 @@ WIDTHS = 2.0
 ENOUGH = 3
 """Seeds for a deviation of a cell's own, and cells for a typical one."""
 CLOSE_ROUNDS, CLOSE_POINTS = 1.1, 0.5
+RULE = f"""The rule. The paper prints one number per cell, from one seed; ours is the mean ± standard deviation over
+seeds. The deviation of a cell is that of its seeds, if there are three. A few seeds can happen to be nearly
+equal, so the median deviation of the cells with the same data set and target is used if it is larger (it
+needs three cells with at least two seeds). For rounds it is at least half a round. The distance between our
+mean and the published number is compared with {WIDTHS:g} × deviation × √(1 + 1/seeds), because both vary by chance.
+Rounds are compared by their ratio, accuracies by their difference.
+
+- **agrees**: within that, and within {100 * (CLOSE_ROUNDS - 1):.0f} % or one round (rounds), or {CLOSE_POINTS:g} points
+  (accuracy); or reached by neither
+- **chance**: within that, but not that close: seeds alone differ by as much
+- **differs**: further apart than that
+- **few seeds**: fewer than three seeds, which are no evidence, unless similar cells show that it differs
+- **too short**: too few rounds were run to decide; '>N' means not reached in N rounds
+
+With three seeds the deviation itself is uncertain. Without the median, about one cell in five of those that agree
+perfectly would be called different (Student's t with two degrees of freedom exceeds 2 with probability 0.18).
+"""
 
 
 @dataclass(frozen=True)
@@ -80,7 +87,7 @@ class Compared:
         return stdev(self._scaled(self.values)) if len(self.values) > 1 and not self.bounds else None
 
     def verdict(self) -> Verdict:
-        """What may be said of this cell, by the rule at the top of this file."""
+        """What may be said of this cell, by ``RULE``."""
         if self._too_short():
             return "too short"
         own = self.deviation() if self.seeds >= ENOUGH else None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
@@ -33,17 +35,20 @@ def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """What ``write`` wrote; RunError if it cannot be read."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        raise RunError(f"cannot read {path}: {error}") from None
+    with _opened(path) as file:
+        return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
 
 
 def read_about(path: Path) -> dict[str, str]:
     """Only the words about the tensors; RunError if they cannot be read."""
+    with _opened(path) as file:
+        return dict(file.metadata() or {})
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
     try:
         with safe_open(path, framework="pt") as file:
-            return dict(file.metadata() or {})
+            yield file
     except (OSError, SafetensorError) as error:
         raise RunError(f"cannot read {path}: {error}") from None

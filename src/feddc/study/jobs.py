@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
-from types import TracebackType
 from typing import Any
 
 import cloudpickle
@@ -61,9 +60,7 @@ class Processes:
     def __enter__(self) -> Processes:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for connection, process in self._processes.items():
             process.kill()
             process.wait()

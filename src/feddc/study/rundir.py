@@ -23,7 +23,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from safetensors import SafetensorError
@@ -37,7 +36,7 @@ from ..storage.lock import NAME as LOCK, Lock
 from .checkpoint import Checkpoints, DamagedError
 from .config import Config, result_digest, to_toml
 from .interval import Interval
-from .runinfo import FORMAT, read_info, status, version_changes, versions
+from .runinfo import FORMAT, read_info, reading, status, version_changes, versions
 
 __all__ = ["RunDir", "claim", "read_json", "read_records", "to_stderr", "write_whole"]
 
@@ -75,7 +74,7 @@ class RunDir:
                 info |= {"given": dict(given)} if given else {}
                 info |= {"task": type(simulation.federation.task).__name__}
                 if simulation.federation.preparation is not None:
-                    kept = json.dumps(simulation.federation.preparation.to_json())
+                    kept = json.dumps(dataclasses.asdict(simulation.federation.preparation))
                     write_whole(path / "preparation.json", kept + "\n")
                 write_whole(path / "run.json", json.dumps(info, indent=2) + "\n")
             self._records = (path / "records.jsonl").open("ab", buffering=0)
@@ -87,9 +86,7 @@ class RunDir:
     def __enter__(self) -> RunDir:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._records.close()
         self._lock.release(remove=True)
 
@@ -202,12 +199,8 @@ def claim(path: Path) -> None:
 
 def read_json(path: Path) -> dict[str, Any]:
     """``summary.json`` or ``split.json``, refused if a newer feddc wrote it."""
-    try:
+    with reading(path, "is not a JSON file"):
         content = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RunError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise RunError(f"{path} is not a JSON file: {error}") from None
     found = content.get("format") if isinstance(content, dict) else None
     if not isinstance(found, int) or found > FORMAT:
         raise RunError(f"{path} was written by another version of feddc: its format is {found}, not {FORMAT}")

@@ -6,7 +6,8 @@ import dataclasses
 import json
 import platform
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -79,16 +80,23 @@ def version_changes(then: Mapping[str, str]) -> str:
     return ", ".join(f"{key} {then.get(key)} (here {now[key]})" for key in matters if then.get(key) != now[key])
 
 
+@contextmanager
+def reading(path: Path, otherwise: str = "is corrupted") -> Iterator[None]:
+    """Around the reading of a file: what goes wrong becomes one sentence, such as that it is corrupted."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise RunError(f"{path} {otherwise}: {error}") from None
+
+
 def read_info(path: Path) -> dict[str, Any]:
     """The content of run.json; refused if a newer feddc made it."""
-    try:
+    with reading(path / "run.json"):
         info: dict[str, Any] = json.loads((path / "run.json").read_text(encoding="utf-8"))
         if not isinstance(info["format"], int) or not isinstance(info["arithmetic"], str):
             raise ValueError("it has another form")
-    except OSError as error:
-        raise RunError(f"cannot read {path / 'run.json'}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise RunError(f"{path / 'run.json'} is corrupted: {error}") from None
     if info["format"] > FORMAT:
         raise RunError(f"{path} has format {info['format']}, but this feddc reads up to {FORMAT}: use a newer feddc")
     return info

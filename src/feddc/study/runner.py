@@ -11,17 +11,17 @@ from typing import Any
 
 from ..engine import Record, Simulation
 from ..engine.growth import warning
-from ..engine.records import best, best_accuracy, bytes_to, rounds_to, score_in
-from ..errors import DivergedError, FedDCError, RunError, StoppedError, StorageError, WorkerError
+from ..engine.records import Course, score_in
+from ..errors import DivergedError, FedDCError, StoppedError, StorageError, WorkerError
 from .config import Config, from_toml
 from .interrupts import Interrupts
 from .rundir import RunDir, read_records, to_stderr
-from .runinfo import status
+from .runinfo import reading, status
 from .trackers import TensorBoard
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(Course):
     """A run that has ended: its configuration, its records, and why it stopped early, if it did."""
 
     config: Config
@@ -39,13 +39,13 @@ class Outcome:
             "warning": warning(self.records, self.config.method),
             "rounds": len(self.records),
             "score": score_in(self.records).name,
-            "best": best(self.records),
+            "best": self.best,
             "final": self.records[-1].value if self.records else None,
-            "best_accuracy": best_accuracy(self.records),
+            "best_accuracy": self.best_accuracy,
             "final_accuracy": self.records[-1].accuracy if self.records else None,
             "target": self.config.target,
-            "rounds_to_target": rounds_to(self.records, self.config.target),
-            "bytes_to_target": bytes_to(self.records, self.config.target),
+            "rounds_to_target": self.rounds_to(self.config.target),
+            "bytes_to_target": self.bytes_to(self.config.target),
             "rejected": sum(len(r.rejected) for r in self.records),
             "bytes_up": sum(r.bytes_up for r in self.records),
             "bytes_down": sum(r.bytes_down for r in self.records),
@@ -112,14 +112,10 @@ def read_outcome(path: Path) -> Outcome:
     file = path / "summary.json"
     if not file.exists() and status(path) != "nothing":
         return Outcome(from_toml(path / "config.toml"), read_records(path / "records.jsonl"), "")
-    try:
+    with reading(file):
         summary = json.loads(file.read_text(encoding="utf-8"))
         error = None if summary["status"] == "finished" else DivergedError.read(str(summary["error"]))
         executor = str(summary["executor"])
-    except OSError as fault:
-        raise RunError(f"cannot read {file}: {fault.strerror}") from None
-    except (ValueError, KeyError, TypeError, RecursionError) as fault:
-        raise RunError(f"{file} is corrupted: {fault}") from None
     return Outcome(from_toml(path / "config.toml"), read_records(path / "records.jsonl"), executor, error)
 
 

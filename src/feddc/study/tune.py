@@ -178,14 +178,12 @@ class Search:
             study_name=NAME,
             load_if_exists=True,
             direction="maximize" if score_of(trial.federation.task).higher_is_better else "minimize",
-            sampler=optuna.samplers.TPESampler(seed=self.seeds[0] + 1000 * self.process, constant_liar=True),
             pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=max(1, first.rounds // 5)),
         )
         kinds = optuna.trial.TrialState
         ended = len(study.get_trials(deepcopy=False, states=(kinds.COMPLETE, kinds.PRUNED)))
-        if ended:  # a search that is continued does not draw again what it began with
-            seed = self.seeds[0] + 1000 * self.process + ended
-            study.sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True)
+        seed = self.seeds[0] + 1000 * self.process + ended  # a search that is continued draws other settings
+        study.sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True)
         for what, here in (("ranges", repr(self.ranges)), ("settings", repr(group_key(first)))):
             known = study.user_attrs.get(what, here)
             check(known == here, f"{self.folder} holds a search over other {what}: choose another --out")

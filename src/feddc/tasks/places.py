@@ -16,8 +16,31 @@ from .base import ScoredTask
 from .checks import class_numbers, divided, name_of, shape_of
 
 
+class Places(ScoredTask):
+    """What both have in common: targets that may be left out, and a model that must have an output for each class."""
+
+    ignore: int | None
+
+    def targets(self, y: Tensor, what: str) -> Tensor:
+        if self.ignore is None:
+            return class_numbers(y, what)
+        counted = y[y != self.ignore]
+        if not counted.numel():
+            raise DataError(f"every {what} target is {self.ignore}, which is to be ignored")
+        class_numbers(counted, what)
+        return y.to(torch.int64)
+
+    def outputs(self, y: Tensor) -> int:
+        return int((y if self.ignore is None else y[y != self.ignore]).max()) + 1
+
+    def refuse(self, output: Any, *wanted: int) -> ConfigError:
+        """The error for a model whose output does not have this shape."""
+        needs = f"{name_of(self)} needs an output of shape {wanted}"
+        return ConfigError(f"{needs}, but the model's is {shape_of(output)}")
+
+
 @dataclass(frozen=True)
-class Segmentation(ScoredTask):
+class Segmentation(Places):
     """A class per pixel, by cross-entropy; scored by the mean intersection over union of the classes.
 
     The model gives (B, classes, H, W), targets are (B, H, W). Pixels whose target is ``ignore`` count for nothing.
@@ -57,22 +80,16 @@ class Segmentation(ScoredTask):
     def targets(self, y: Tensor, what: str) -> Tensor:
         if y.ndim < 2:
             raise DataError(f"{what} targets must have shape (n, height, width), not {tuple(y.shape)}")
-        return _known(y, what, self.ignore)
-
-    def outputs(self, y: Tensor) -> int:
-        return int((y if self.ignore is None else y[y != self.ignore]).max()) + 1
+        return super().targets(y, what)
 
     def check_output(self, output: Any, target: Tensor, outputs: int) -> None:
         fits = isinstance(output, Tensor) and output.ndim == target.ndim + 1 and output.shape[1] >= outputs
         if not fits or output.shape[2:] != target.shape[1:]:
-            wanted = (len(target), outputs, *target.shape[1:])
-            raise ConfigError(
-                f"{name_of(self)} needs an output of shape {wanted}, but the model's is {shape_of(output)}"
-            )
+            raise self.refuse(output, len(target), outputs, *target.shape[1:])
 
 
 @dataclass(frozen=True)
-class NextToken(ScoredTask):
+class NextToken(Places):
     """The next character, word or symbol, by cross-entropy; scored by accuracy.
 
     One symbol per sample (output (B, symbols), target (B,)) or one for each place of a sequence (output (B, T,
@@ -98,19 +115,9 @@ class NextToken(ScoredTask):
         accuracy = divided(means["right"], means["symbols"])
         return {"loss": float(means["loss"]), "accuracy": accuracy, "perplexity": perplexity}
 
-    def targets(self, y: Tensor, what: str) -> Tensor:
-        return _known(y, what, self.ignore)
-
-    def outputs(self, y: Tensor) -> int:
-        return int((y if self.ignore is None else y[y != self.ignore]).max()) + 1
-
     def check_output(self, output: Any, target: Tensor, outputs: int) -> None:
-        fits = isinstance(output, Tensor) and output.shape[:-1] == target.shape and output.shape[-1] >= outputs
-        if not fits:
-            wanted = (*target.shape, outputs)
-            raise ConfigError(
-                f"{name_of(self)} needs an output of shape {wanted}, but the model's is {shape_of(output)}"
-            )
+        if not isinstance(output, Tensor) or output.shape[:-1] != target.shape or output.shape[-1] < outputs:
+            raise self.refuse(output, *target.shape, outputs)
 
 
 def _counted(output: Tensor, target: Tensor, ignore: int | None) -> tuple[Tensor, Tensor]:
@@ -119,13 +126,3 @@ def _counted(output: Tensor, target: Tensor, ignore: int | None) -> tuple[Tensor
     losses = F.cross_entropy(output, target, ignore_index=skipped, reduction="none").reshape(len(target), -1)
     counts = (target != skipped).reshape(len(target), -1).sum(dim=1)
     return losses.sum(dim=1) / counts.clamp(min=1), counts
-
-
-def _known(y: Tensor, what: str, ignore: int | None) -> Tensor:
-    if ignore is None:
-        return class_numbers(y, what)
-    counted = y[y != ignore]
-    if not counted.numel():
-        raise DataError(f"every {what} target is {ignore}, which is to be ignored")
-    class_numbers(counted, what)
-    return y.to(torch.int64)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import DataError
+from ...specs import is_number
 
 Labels: TypeAlias = Literal["classes", "names", "numbers"]
 """What the label column holds: class numbers from 0, class names, or numbers to predict."""
@@ -50,7 +51,7 @@ def read_rows(
                         raise DataError(f"{where}: {len(row)} values, but the header has {len(header)} columns")
                     value = row.pop(at).strip()
                     labels = labels or (
-                        "names" if value and not value.isdecimal() and not _is_number(value) else "classes"
+                        "names" if value and not value.isdecimal() and not is_number(value) else "classes"
                     )
                     y.append(_label(where, value, labels, classes))
                     x.append([number(where, value) for value in row])
@@ -73,14 +74,6 @@ def _label(where: str, text: str, labels: Labels, classes: int | None) -> float 
         wanted = "a whole number, 0 or more" if classes is None else f"a class number in 0..{classes - 1}"
         raise DataError(f"{where}: the label '{text}' is not {wanted}")
     return int(text)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def number(where: str, text: str) -> float:

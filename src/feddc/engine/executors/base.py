@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import torch
 
-from ...data.blocks import Block
+from ...data.blocks import Block, samples_of_block
 from ...data.sharing import ROWS, bare, filled, named_tensors
 from ...models import Buffers, FlatModel
 from ...types import Correction, Rows
@@ -82,7 +82,8 @@ def evaluate_block(job: Job, model: FlatModel, block: Block) -> Evaluation:
     """The loaded model on one block of samples, a piece at a time."""
     starts = range(block.start, block.stop, job.piece)
     pieces = [block._replace(start=start, stop=min(start + job.piece, block.stop)) for start in starts]
-    found = [evaluate(model, *job.federation.block(piece), job.federation.task, job.memory_format) for piece in pieces]
+    federation, layout = job.federation, job.memory_format
+    found = [evaluate(model, *samples_of_block(federation, piece), federation.task, layout) for piece in pieces]
     return found[0] if len(found) == 1 else total(found) or found[0]
 
 

@@ -11,34 +11,27 @@ from __future__ import annotations
 import logging
 import os
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
 from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
-from torch import Tensor
 
 import ray
 
 from ...data.blocks import Block
-from ...data.sharing import bare, filled, named_tensors
+from ...data.sharing import bare
 from ...errors import ConfigError, DataError, WorkerError, first_line
-from ...models import Buffers, FlatModel
-from ...types import Correction
+from ...models import Buffers
 from ..evaluation import Evaluation
-from ..local import Job, Start, one_row, train_client
-from .base import Correct, Parts, Trained, evaluate_block, in_parts
+from ..local import Job, Start, one_row
+from .base import Correct, Parts, Trained, in_parts
+from .ray_actor import Actor, arrays_of, plain, put, tensor_over
 
 CHUNKS = 4
 """So many chunks of clients for each actor: few enough to cost little, enough for the last ones to be short."""
 START_SECONDS = 120.0
 TRIES = 3
-
-Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass
@@ -69,13 +62,13 @@ class RayExecutor:
         longest_first = sorted(range(len(clients)), key=lambda row: -len(self.job.federation.clients[clients[row]]))
         self._open()
         size = max(1, len(clients) // (CHUNKS * self.count))
-        begin = _put(start)
+        begin = put(start)
 
         def calls() -> Iterator[Call]:
             for first in range(0, len(clients), size):
                 rows = longest_first[first : first + size]
                 chunk = [clients[row] for row in rows]
-                corrections = [_plain(one_row(correct([client]))) for client in chunk]
+                corrections = [plain(one_row(correct([client]))) for client in chunk]
                 doing = f"trained client {', '.join(map(str, chunk))} in round {start.round}"
                 yield Call("train", (chunk, begin, corrections), doing, rows)
 
@@ -85,12 +78,12 @@ class RayExecutor:
         for call, found in self._run(calls()):
             parts = len(found)
             for whole, part in zip((params, floats, ints, dual)[:parts], found, strict=True):
-                whole[call.rows] = _tensor(part)
+                whole[call.rows] = tensor_over(part)
         yield from in_parts(Trained(params, Buffers(floats, ints), dual if parts == 4 else None), start)
 
     def measure(self, start: Start, blocks: Sequence[Block]) -> list[Evaluation]:
         self._open()
-        begin, doing = _put(start), f"evaluated the model in round {start.round}"
+        begin, doing = put(start), f"evaluated the model in round {start.round}"
         found = {
             call.args[1]: result
             for call, result in self._run(Call("evaluate", (begin, block), doing) for block in blocks)
@@ -112,7 +105,7 @@ class RayExecutor:
         self._owner = _connect(self.address)
         federation = self.job.federation
         self.count = max(1, min(_cores(), len(federation)))
-        self._setup = ray.put(replace(self.job, federation=bare(federation))), ray.put(_arrays(self.job))
+        self._setup = ray.put(replace(self.job, federation=bare(federation))), ray.put(arrays_of(self.job))
         try:
             for _ in range(self.count):
                 self._start()
@@ -122,7 +115,7 @@ class RayExecutor:
             raise
 
     def _start(self) -> None:
-        actor = _Actor.remote(*self._setup)
+        actor = Actor.remote(*self._setup)
         self._actors.add(actor)
         self._starting[actor.ready.remote()] = actor
 
@@ -186,41 +179,6 @@ class RayExecutor:
         return found
 
 
-class _Trainer:
-    """An actor: one process, one thread, one model that is reset in place for every client."""
-
-    def __init__(self, job: Job, arrays: Arrays) -> None:
-        torch.set_num_threads(1)
-        data = {name: _tensor(array) for name, array in arrays.items()}
-        self.job = replace(job, federation=filled(job.federation, data))
-        self.model = FlatModel(job.module)
-
-    def ready(self) -> bool:
-        return True
-
-    def pid(self) -> int:
-        """For those who want to end it."""
-        return os.getpid()
-
-    def train(
-        self, clients: Sequence[int], begin: tuple[Any, ...], corrections: Sequence[tuple[Any, ...]]
-    ) -> tuple[NDArray[Any], ...]:
-        start, rows = _start_from(begin), []
-        for client, parts in zip(clients, corrections, strict=True):
-            correction = Correction(*(_tensor(each) if isinstance(each, np.ndarray) else each for each in parts))
-            dual = train_client(self.job, self.model, client, start, correction)
-            rows.append((self.model.params.clone(), *self.model.buffers(), *([] if dual is None else [dual])))
-        return tuple(torch.stack(column).numpy() for column in zip(*rows, strict=True))
-
-    def evaluate(self, begin: tuple[Any, ...], block: Block) -> Evaluation:
-        start = _start_from(begin)
-        self.model.load(start.model, start.buffers)
-        return evaluate_block(self.job, self.model, block)
-
-
-_Actor: Any = ray.remote(num_cpus=1)(_Trainer)
-
-
 def _connect(address: str | None) -> bool:
     """Join the cluster, or start one on this machine; whether it is ours to leave."""
     if ray.is_initialized():
@@ -239,34 +197,6 @@ def _cores() -> int:
     """The cores of all machines of the cluster."""
     resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     return int(resources.get("CPU", 1))
-
-
-def _arrays(job: Job) -> Arrays:
-    """The federation's tensors as arrays: Ray maps those into each actor without a copy."""
-    return {name: tensor.numpy() for name, tensor in named_tensors(job.federation).items()}
-
-
-def _put(start: Start) -> Any:
-    return ray.put((start.round, start.model.numpy(), *(each.numpy() for each in start.buffers)))
-
-
-def _start_from(begin: tuple[Any, ...]) -> Start:
-    round, model, floats, ints = begin
-    return Start(round, _tensor(model), Buffers(_tensor(floats), _tensor(ints)))
-
-
-def _plain(correction: Correction) -> tuple[Any, ...]:
-    """Vectors as arrays, which Ray keeps in its object store."""
-    return tuple(each.numpy() if isinstance(each, Tensor) else each for each in correction)
-
-
-def _tensor(array: NDArray[Any]) -> Tensor:
-    """A tensor over an array of the object store, which must not be written to, and is not."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # torch says that it cannot be written to
-        tensor = torch.from_numpy(array)
-    # Where torch would put it: matrix products may round differently on other addresses.
-    return tensor if tensor.data_ptr() % 64 == 0 else tensor.clone()
 
 
 def _error(call: Call, error: RayTaskError) -> Exception:

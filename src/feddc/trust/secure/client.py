@@ -11,21 +11,7 @@ from numpy.typing import NDArray
 from ...errors import ProtocolError, check
 from . import keys
 from .layout import KEY, SEALED
-from .messages import (
-    INBOX,
-    KEYS,
-    MASKED,
-    REVEAL,
-    ROSTER,
-    SHARES,
-    SURVIVORS,
-    Session,
-    pack,
-    pack_table,
-    pack_vectors,
-    unpack,
-    unpack_table,
-)
+from .messages import Kind, Session, pack, pack_table, pack_vectors, unpack, unpack_table
 
 
 class SecureClient:
@@ -45,12 +31,12 @@ class SecureClient:
         """Exchange 1: two public keys."""
         self._expect(0)
         self._done = 1
-        return pack(KEYS, self.session, self.number, b"".join(self._publics))
+        return pack(Kind.KEYS, self.session, self.number, b"".join(self._publics))
 
     def shares(self, roster: bytes) -> bytes:
         """Exchange 2: shares of this client's two secrets, sealed for each of the others."""
         self._expect(1)
-        body = unpack(ROSTER, self.session, self.number, roster)
+        body = unpack(Kind.ROSTER, self.session, self.number, roster)
         if len(body) < 4:
             raise ProtocolError("the list of keys is too short")
         threshold = struct.unpack_from("<I", body)[0]
@@ -74,14 +60,14 @@ class SecureClient:
             else:
                 sealed[other] = keys.seal(self._pair_key(found[other], self.number, other), text)
         self._threshold, self._roster, self._held, self._done = threshold, found, {self.number: own}, 2
-        return pack(SHARES, self.session, self.number, keys.digest(self._seed) + pack_table(sealed))
+        return pack(Kind.SHARES, self.session, self.number, keys.digest(self._seed) + pack_table(sealed))
 
     def masked(self, inbox: bytes, vectors: Sequence[NDArray[np.int64]]) -> bytes:
         """Exchange 3: the vectors, under masks that only the sum is free of."""
         self._expect(2)
         shapes = [(len(each), bits) for each, (_, bits) in zip(vectors, self.session.vectors, strict=True)]
         check(shapes == self.session.sizes, "the vectors do not have the lengths that were agreed on")
-        received = unpack_table(unpack(INBOX, self.session, self.number, inbox), SEALED)
+        received = unpack_table(unpack(Kind.INBOX, self.session, self.number, inbox), SEALED)
         if not received.keys() <= self._roster.keys() - {self.number}:
             raise ProtocolError("there is a share of a client whose keys were not listed")
         if len(received) + 1 < self._threshold:
@@ -98,12 +84,12 @@ class SecureClient:
             key = keys.agreed(self._mask_key, self._roster[other][KEY:], b"mask" + self.session.name)
             _add(total, keys.masks(key, self.session.sizes), 1 if self.number < other else -1)
         self._held, self._done = held, 3
-        return pack(MASKED, self.session, self.number, pack_vectors(total))
+        return pack(Kind.MASKED, self.session, self.number, pack_vectors(total))
 
     def reveal(self, survivors: bytes) -> bytes:
         """Exchange 4: of each client either a share of its seed or one of its key, never both."""
         self._expect(3)
-        alive = unpack_table(unpack(SURVIVORS, self.session, self.number, survivors), 0).keys()
+        alive = unpack_table(unpack(Kind.SURVIVORS, self.session, self.number, survivors), 0).keys()
         if self.number not in alive or not alive <= self._held.keys():
             raise ProtocolError("the list of survivors is not of this session's clients")
         if len(alive) < self._threshold:
@@ -111,7 +97,7 @@ class SecureClient:
         half = slice(8 + KEY, None), slice(8, 8 + KEY)
         self._done = 4
         return pack(
-            REVEAL,
+            Kind.REVEAL,
             self.session,
             self.number,
             pack_table({other: text[half[0] if other in alive else half[1]] for other, text in self._held.items()}),

@@ -6,6 +6,7 @@ import hashlib
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,12 @@ from ...errors import ProtocolError, check, check_count
 from .layout import HEADER
 
 _MAGIC = b"fdA1"
-KEYS, ROSTER, SHARES, INBOX, MASKED, SURVIVORS, REVEAL = range(1, 8)
+
+
+class Kind(IntEnum):
+    """What a message is, in the order in which they come."""
+
+    KEYS, ROSTER, SHARES, INBOX, MASKED, SURVIVORS, REVEAL = range(1, 8)
 
 
 @dataclass(frozen=True)
@@ -47,11 +53,11 @@ def session_of(*parts: str | int) -> bytes:
     return hashlib.sha256("\0".join(map(str, parts)).encode()).digest()
 
 
-def pack(kind: int, session: Session, client: int, body: bytes) -> bytes:
+def pack(kind: Kind, session: Session, client: int, body: bytes) -> bytes:
     return HEADER.pack(_MAGIC, kind, session.name, client) + body
 
 
-def unpack(kind: int, session: Session, client: int, message: bytes) -> bytes:
+def unpack(kind: Kind, session: Session, client: int, message: bytes) -> bytes:
     """The body of a message of that kind, of this session, from or for that client."""
     if not isinstance(message, bytes | bytearray | memoryview) or len(message) < HEADER.size:
         raise ProtocolError("the message is too short")

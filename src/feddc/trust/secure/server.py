@@ -13,21 +13,7 @@ from ...errors import ProtocolError, check
 from . import keys
 from .client import _add
 from .layout import KEY, SEALED, Ints
-from .messages import (
-    INBOX,
-    KEYS,
-    MASKED,
-    REVEAL,
-    ROSTER,
-    SHARES,
-    SURVIVORS,
-    Session,
-    pack,
-    pack_table,
-    unpack,
-    unpack_table,
-    unpack_vectors,
-)
+from .messages import Kind, Session, pack, pack_table, unpack, unpack_table, unpack_vectors
 
 TRIES = 200
 """How many choices of shares are tried where some of them turn out to be wrong."""
@@ -62,7 +48,7 @@ class SecureServer:
         return tuple(sorted(self._masked))
 
     def add_keys(self, client: int, message: bytes) -> None:
-        body = self._take(1, client, self.clients, self._keys, KEYS, message)
+        body = self._take(1, client, self.clients, self._keys, Kind.KEYS, message)
         if len(body) != 2 * KEY:
             raise ProtocolError("the keys have the wrong length")
         self._keys[client] = body
@@ -71,10 +57,10 @@ class SecureServer:
         """For each client that sent its keys: everyone's."""
         self._next(1, self._keys)
         body = struct.pack("<I", self.threshold) + pack_table(self._keys)
-        return {client: pack(ROSTER, self.session, client, body) for client in self._keys}
+        return {client: pack(Kind.ROSTER, self.session, client, body) for client in self._keys}
 
     def add_shares(self, client: int, message: bytes) -> None:
-        body = self._take(2, client, self._keys, self._sealed, SHARES, message)
+        body = self._take(2, client, self._keys, self._sealed, Kind.SHARES, message)
         sealed = unpack_table(body[KEY:], SEALED)
         if sealed.keys() != self._keys.keys() - {client}:
             raise ProtocolError("the shares are not for the clients that were listed")
@@ -85,7 +71,7 @@ class SecureServer:
         self._next(2, self._sealed)
         return {
             client: pack(
-                INBOX,
+                Kind.INBOX,
                 self.session,
                 client,
                 pack_table({other: each[client] for other, each in self._sealed.items() if other != client}),
@@ -94,7 +80,7 @@ class SecureServer:
         }
 
     def add_masked(self, client: int, message: bytes) -> None:
-        body = self._take(3, client, self._sealed, self._masked, MASKED, message)
+        body = self._take(3, client, self._sealed, self._masked, Kind.MASKED, message)
         _add(self._total, unpack_vectors(body, self.session), 1)
         self._masked.add(client)
 
@@ -102,10 +88,10 @@ class SecureServer:
         """For each client that sent its vectors: who did."""
         self._next(3, self._masked)
         body = pack_table(dict.fromkeys(self._masked, b""))
-        return {client: pack(SURVIVORS, self.session, client, body) for client in self._masked}
+        return {client: pack(Kind.SURVIVORS, self.session, client, body) for client in self._masked}
 
     def add_reveal(self, client: int, message: bytes) -> None:
-        body = self._take(4, client, self._masked, self._revealed, REVEAL, message)
+        body = self._take(4, client, self._masked, self._revealed, Kind.REVEAL, message)
         found = unpack_table(body, KEY)
         if found.keys() != self._sealed.keys():
             raise ProtocolError("the revealed shares are not of the clients that were asked for")
@@ -141,7 +127,7 @@ class SecureServer:
         raise ProtocolError(f"the shares of client {owner}'s secret do not fit together")
 
     def _take(
-        self, exchange: int, client: int, allowed: Collection[int], taken: Collection[int], kind: int, message: bytes
+        self, exchange: int, client: int, allowed: Collection[int], taken: Collection[int], kind: Kind, message: bytes
     ) -> bytes:
         if self._exchange != exchange:
             raise ProtocolError(f"a message of exchange {exchange} came in exchange {self._exchange}")
