@@ -28,7 +28,14 @@ PACKAGE = ROOT / "src" / "feddc"
 ACCEPTED = Path(__file__).with_name("mutants.txt")
 TESTS = {
     "algorithms": ["tests/algorithms", "tests/trust/test_leak.py", "tests/test_reference.py", "tests/test_methods.py"],
-    "engine": ["tests/engine", "tests/algorithms", "tests/trust", "tests/test_reference.py", "tests/test_methods.py"],
+    "engine": [
+        "tests/engine",
+        "tests/algorithms",
+        "tests/tasks/test_training.py",
+        "tests/trust",
+        "tests/test_reference.py",
+        "tests/test_methods.py",
+    ],
     "report": ["tests/report"],
 }
 ELSEWHERE = ("engine/executors/ray.py",)

@@ -38,3 +38,34 @@ def test_seconds_grow_with_steps_and_rows() -> None:
     assert cost.rows_seconds(ten, 7) == pytest.approx(10 * (25e-6 + 7 * (1e-6 + flops / 40e9)))
     by_epochs = job(nn.Linear(6, 3), (6,), batch_size=5, epochs=2)
     assert cost.client_seconds(by_epochs) == pytest.approx(2 * 4 * (150e-6 + flops / 40e9))
+
+
+def test_images_have_their_channels_last_where_the_model_takes_that() -> None:
+    convolution = nn.Sequential(nn.Conv2d(1, 4, 3), nn.Flatten(), nn.Linear(64, 3))
+    assert job(convolution, (1, 6, 6)).memory_format is torch.channels_last
+    assert job(nn.Sequential(nn.Flatten(), nn.Linear(36, 3)), (1, 6, 6)).memory_format is torch.contiguous_format
+    assert job(nn.Linear(6, 3), (6,)).memory_format is torch.contiguous_format
+
+    class Viewing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = nn.Conv2d(2, 4, 3), nn.Linear(64, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            out: torch.Tensor = self.last(self.first(x).view(len(x), -1))
+            return out
+
+    assert job(Viewing(), (2, 6, 6)).memory_format is torch.contiguous_format
+
+    class OneByOne(nn.Module):
+        """A convolution that makes the picture out of rows itself."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = nn.Conv2d(1, 4, 3), nn.Linear(64, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            out: torch.Tensor = self.last(self.first(x.unflatten(1, (1, 6, 6))).flatten(1))
+            return out
+
+    assert job(OneByOne(), (36,)).memory_format is torch.contiguous_format
