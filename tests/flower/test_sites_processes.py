@@ -2,6 +2,9 @@
 
 What a site does is decided by files in a folder that its node's config names, so that the app, and with it every
 process, stays the same from test to test. Slow: pytest -m slow tests/flower/test_sites_processes.py
+
+The first four tests use only commands and functions that version 0.1 had too, so that scripts/test-old-federation can
+show that each of them fails there.
 """
 
 from __future__ import annotations
@@ -15,8 +18,6 @@ import numpy as np
 import pytest
 
 from feddc.flower.new import write_app
-from feddc.flower.samples import Agreed
-from feddc.storage import tensors
 from tests.flower.deployment import Deployment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -48,19 +49,47 @@ def obey(message, context, call_next):
 app = client_app("hospitals.task:load_client", "hospitals.task:make_model", mods=[obey])
 """
 TASK = """
+import csv
 from pathlib import Path
+import numpy as np
 import torch
 from torch import nn
-from feddc.flower import read_table
+
+SEEN = []
 
 
 def load_client(node):
-    return read_table(Path(str(node["orders"])) / f"site-{node['partition-id']}.csv")
+    site, folder = node["partition-id"], Path(str(node["orders"]))
+    SEEN.append(folder / f"site-{site}.seen")
+    try:
+        from feddc.flower import read_table
+    except ImportError:  # version 0.1: every site scales and numbers by itself
+        rows = list(csv.reader((folder / f"site-{site}.csv").open()))[1:]
+        x = np.array([[number(cell) for cell in row[:2]] for row in rows], np.float32)
+        return (x - x.mean(0)) / x.std(0), np.unique([row[2] for row in rows], return_inverse=True)[1]
+    return read_table(folder / f"site-{site}.csv")
+
+
+def number(cell):
+    try:
+        return float(cell)
+    except ValueError:
+        raise ValueError(f"{cell!r} is not a number") from None
+
+
+class Probe(nn.Linear):
+    \"\"\"Notes the mean of the first column that it is given in training.\"\"\"
+
+    def forward(self, x):
+        if SEEN and self.training:
+            with SEEN[0].open("a") as file:
+                file.write(f"{float(x[:, 0].mean())}\\n")
+        return super().forward(x)
 
 
 def make_model():
     torch.manual_seed(0)
-    return nn.Linear(2, 3)
+    return Probe(2, 3)
 """
 SERVER = """
 from feddc.flower import server_app
@@ -94,18 +123,26 @@ class Sites:
     def order(self, **orders: object) -> None:
         """stop_1=True, claim_1=7, times_1=-3; what is not named is no longer in force."""
         for path in self.orders.iterdir():
-            if path.suffix != ".csv":
+            if not path.suffix:
                 path.unlink()
         for name, value in orders.items():
             (self.orders / name.replace("_", "-")).write_text(str(value))
 
     def told(self, experiment: str, sentence: str) -> str:
         """Wait until a run that cannot begin says why, and stop it; what it has said."""
-        run = self.deployment.run(self.app, f'clients=3 rounds=1 wait=1200 experiment="{experiment}"')
-        self.deployment.until(lambda: sentence in self.deployment.logs_of(run), 900, f"the server says: {sentence}")
+        run = self.deployment.run(self.app, f'clients=3 rounds=1 epochs=1 wait=1200 experiment="{experiment}"')
+
+        def is_over() -> bool:
+            return sentence in self.deployment.logs_of(run) or self.deployment.status(run).startswith("finished")
+
+        self.deployment.until(is_over, 900, f"the server says: {sentence}")
         said = self.deployment.logs_of(run)
         self.deployment.flwr("stop", run, "dep")
         return said
+
+    def inputs(self, site: int) -> float:
+        """The mean of the first column that a site has trained on."""
+        return float(np.mean([float(line) for line in (self.orders / f"site-{site}.seen").read_text().split()]))
 
     def everything_at_the_server(self) -> bytes:
         """All that left the sites: the SuperLink's log and database, and what the server keeps."""
@@ -141,6 +178,13 @@ def nothing_ordered(sites: Sites) -> Iterator[None]:
 def test_one_scale_and_one_list_of_classes(sites: Sites) -> None:
     log = sites.deployment.stream(sites.app, f'{QUICK} rounds=1 experiment="scale"')
     assert sites.participants("scale") == [[0, 1, 2]], log
+    first, second, third = (sites.inputs(site) for site in range(3))
+    assert second - first > 0.5, "1000 at one site and 1100 at another are the same number"
+    assert third - second > 0.5
+
+    from feddc.flower.samples import Agreed
+    from feddc.storage import tensors
+
     _, about = tensors.read(sites.deployment.home / "feddc" / "scale" / "server" / "model.safetensors")
     agreed = Agreed.from_metadata(about)
     assert agreed.classes == ("oval", "round", "square")
@@ -152,7 +196,7 @@ def test_one_scale_and_one_list_of_classes(sites: Sites) -> None:
 
 def test_a_slow_site_does_not_cost_the_answers_of_the_others(sites: Sites) -> None:
     sites.order(stop_0=True)
-    run = sites.deployment.run(sites.app, f'{QUICK} rounds=1 answer-within=60 test-sites=false experiment="slow"')
+    run = sites.deployment.run(sites.app, f'{QUICK} rounds=1 answer-within=60 experiment="slow"')
     assert sites.deployment.finish(run) == "finished:completed"
     assert sites.participants("slow") == [[1, 2]]
     assert "client 0 has not answered in round 1" in sites.deployment.logs_of(run)
@@ -161,10 +205,11 @@ def test_a_slow_site_does_not_cost_the_answers_of_the_others(sites: Sites) -> No
 def test_the_text_of_an_error_stays_at_the_site(sites: Sites) -> None:
     sites.write_table(1, cell=SECRET)
     try:
-        log = sites.told("cell", "error 'data' at flower/samples.py:")
+        log = sites.told("cell", "is not used")
     finally:
         sites.write_table(1)
     assert "Jane" not in log
+    assert "error 'data' at flower/samples.py:" in log
     assert b"Jane" not in sites.everything_at_the_server()
     site_log = (sites.deployment.home / "feddc" / "trainer-1.log").read_text()
     assert SECRET in site_log  # where the site's own people find it
@@ -172,7 +217,8 @@ def test_the_text_of_an_error_stays_at_the_site(sites: Sites) -> None:
 
 def test_absurd_claims_and_updates_are_refused_by_name(sites: Sites) -> None:
     sites.order(claim_1=10**9)
-    sites.told("claim", "client 1 says that it has 1000000000 samples; from 1 to 10000000 are possible here")
+    sentence = "client 1 says that it has 1000000000 samples; from 1 to 10000000 are possible here"
+    assert sentence in sites.told("claim", sentence)
     assert sites.participants("claim") == []
     sites.order(times_1=9e5)
     log = sites.deployment.stream(sites.app, f'{QUICK} rounds=1 experiment="times"')
