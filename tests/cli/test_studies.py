@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,16 @@ def test_pages_are_made_again_from_the_stored_results(tmp_path: Path, capsys: py
     again = (report / "accuracy-synthetic.md").read_text()
     assert page.splitlines()[3:] == again.splitlines()[3:]  # the command on the third line differs
     assert capsys.readouterr().out == ""
+
+
+def test_the_page_of_a_run_is_the_page_of_what_was_stored(tmp_path: Path) -> None:
+    one = ["reproduce", "beyond", "--data", "digits", "--methods", "fedavg,feddc", "--rounds", "2", "--quiet"]
+    one += ["--report", str(tmp_path), "--out", str(tmp_path / "cells")]
+    assert feddc(*one) == 0
+    page = (tmp_path / "beyond-digits.md").read_text()
+    shutil.rmtree(tmp_path / "cells")  # which knows of seconds, and of more digits
+    assert feddc(*one, "--stored") == 0
+    assert (tmp_path / "beyond-digits.md").read_text() == page
 
 
 def test_sweep_runs_every_combination_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

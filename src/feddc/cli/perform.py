@@ -109,6 +109,10 @@ def perform_study(study: Study, data_dir: Path | None, show: Show, *, only_store
             shown_in = Shown(display, study.kind)
             found = study.run(source, shown_in, cells=todo, processes=processes, tensorboard=show.tensorboard)
         runs |= {cell.key: read(study.place(cell)) for cell in found}
+    if report is not None and file is not None:
+        report.mkdir(parents=True, exist_ok=True)
+        stored.save(file, runs)
+        runs = stored.load(file)  # so that the page is the one that --stored makes of it
     shown = [runs.get(cell.key) or not_run(cell.config) for cell in study.cells]
     settings = arrange(shown)
     for table in overview(settings):
@@ -119,9 +123,7 @@ def perform_study(study: Study, data_dir: Path | None, show: Show, *, only_store
     own = SECTIONS[study.stem](_scores(study, runs)) if study.stem in SECTIONS else None
     if own is not None:
         display.say(own.text())
-    if report is not None and file is not None:
-        report.mkdir(parents=True, exist_ok=True)
-        stored.save(file, runs)
+    if report is not None:
         display.say(f"page: {pages.page(report, study.stem, shown, study.command, own.markdown() if own else '')}")
     elif runs:
         for _, name in pages.pictures(out, study.stem, settings):
