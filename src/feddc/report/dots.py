@@ -33,7 +33,7 @@ def save_dots(setting: Setting, path: Path) -> bool:
         f"rounds to {setting.goal}": lambda line: reached(line, "rounds"),
         f"MB to {setting.goal}": lambda line: reached(line, "moved", 1e6),
         f"best {measure.title}": lambda line: [measure.shown(each) for each in line.best().values()],
-        "worst tenth of clients (%)": lambda line: [
+        "worst tenth (%)": lambda line: [
             measure.shown(each) for run in line.ended if (each := run.of_clients("worst")) is not None
         ],
     }
