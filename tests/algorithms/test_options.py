@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 import feddc
 from feddc import specs
@@ -112,3 +113,9 @@ def test_a_class_of_ones_own_that_is_half_a_method_is_refused(tmp_path: Path) ->
         with pytest.raises(feddc.ConfigError, match="is not a method"):
             make_method(f"{file}:{half}")
     assert str(make_method(f"{file}:Whole")) == DEFAULTS["fedavg"].replace("FedAvg", "Whole")
+
+
+def test_feddc_without_its_correction_keeps_no_variate() -> None:
+    model = torch.arange(3.0)
+    assert [field.numel() for field in feddc.FedDC(correction=False).init_client(model)] == [3, 0]
+    assert [field.numel() for field in feddc.FedDC().init_client(model)] == [3, 3]
