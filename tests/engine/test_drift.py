@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import feddc
 from feddc.engine.drift import Drift, DriftMeter
-from feddc.engine.growth import warning
+from feddc.engine.growth import Growth, growth_sentence, warning
 from tests.conftest import FAST, make_federation
 
 
@@ -128,3 +128,12 @@ def test_growth_in_proportion_to_rounds_is_not_reported(rate: float, grows: bool
     drifts = [Drift((0.0,), (norm,), (0.0,)) for norm in norms]
     records = [feddc.Record(t, {}, (3,), 0, 0, 0.0, drift=drift) for t, drift in enumerate(drifts, 1)]
     assert (warning(records) is not None) == grows
+
+
+def test_a_hint_for_a_method_that_no_registry_knows() -> None:
+    found = Growth(round=8, client=3, what="drift", before=1.0, after=10.0)
+    what = "the drift of client 3 grows without bound, from 1 to 10 by round 8"
+    plain = f"{what}: try a smaller learning rate or fewer local epochs"
+    assert growth_sentence(found, "their.module:Method:alpha=1") == plain
+    assert growth_sentence(found) == plain
+    assert growth_sentence(found, "feddc") != plain
