@@ -8,6 +8,7 @@ from torch import nn
 
 import feddc
 from feddc.engine import cost
+from feddc.engine.batches import client_batches
 from feddc.engine.local import Job
 
 
@@ -69,3 +70,13 @@ def test_images_have_their_channels_last_where_the_model_takes_that() -> None:
             return out
 
     assert job(OneByOne(), (36,)).memory_format is torch.contiguous_format
+
+
+def test_batches_have_the_layout_of_their_job() -> None:
+    convolution = job(nn.Sequential(nn.Conv2d(2, 4, 3), nn.Flatten(), nn.Linear(64, 3)), (2, 6, 6), batch_size=5)
+    x, _ = next(iter(client_batches(convolution, 1, 0, torch.float32)))
+    assert x.shape == (5, 2, 6, 6)
+    assert x.is_contiguous(memory_format=torch.channels_last)
+    flat = job(nn.Sequential(nn.Flatten(), nn.Linear(72, 3)), (2, 6, 6), batch_size=5)
+    x, _ = next(iter(client_batches(flat, 1, 0, torch.float32)))
+    assert x.is_contiguous()

@@ -25,6 +25,12 @@ def test_a_run_a_comparison_or_a_folder_of_them(tmp_path: Path) -> None:
     assert len(collect([tmp_path / "all" / "one", tmp_path / "all" / "one" / "feddc"])) == 3  # named twice, read once
 
 
+def test_a_run_is_the_same_whatever_made_it(tmp_path: Path) -> None:
+    [run] = collect([write_run(tmp_path / "a")])
+    assert run == replace(run, about={"versions": {"commit": "other"}})
+    assert run != replace(run, status="unfinished")
+
+
 def test_lines_gather_seeds_and_say_what_varies(tmp_path: Path) -> None:
     for seed in (0, 1):
         write_comparison(tmp_path / f"s{seed}", ("feddc:alpha=0.1", "feddc:alpha=0.01", "fedavg"), seed=seed)

@@ -108,3 +108,7 @@ def test_one_comparison_is_not_said_to_be_corrected() -> None:
     assert [each.test for each in correct([found, found])] == [
         "paired t-test, 3 seeds, p = 0.13 (Holm, 2 comparisons)"
     ] * 2
+
+
+def test_a_few_bytes_are_counted_one_by_one() -> None:
+    assert (amount(999), amount(1000)) == ("999 bytes", "1.00 kB")
