@@ -148,7 +148,7 @@ def test_tls_and_keys(reader: Reader) -> None:
     refused = {  # the options of a SuperNode, and what it says when it ends
         "no-key": (tls, "All SuperNodes must be registered via the CLI"),
         "unregistered-key": (f"{tls} {key} stranger", "Failed to activate SuperNode"),
-        "plaintext": ("--insecure", "Server disconnected without sending a response"),
+        "plaintext": ("--insecure", "Failed to initialize the connection to the SuperLink"),
         "wrong-authority": (f"--root-certificates other.crt {key} node0", "CERTIFICATE_VERIFY_FAILED"),
     }
     for node in reader.nodes:
