@@ -159,7 +159,8 @@ def test_up_follows_a_run_whose_log_broke_off(
     assert "its log broke off; the run continues" in capfd.readouterr().err
 
 
-def test_up_keeps_no_database_on_disk_unless_asked(tmp_path: Path) -> None:
+def test_up_keeps_no_database_on_disk_unless_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine a database on disk is 'locked' for longer than Flower waits, and the run ends."""
+    monkeypatch.setattr("feddc.flower.local.shutil.which", lambda program: program)
     assert LocalFederation(tmp_path, 3)._database == []
     assert LocalFederation(tmp_path, 3, database=True)._database[0] == "--database"
