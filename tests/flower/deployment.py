@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -12,6 +13,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import feddc
 from tests.processes import gone_within as gone_within
@@ -24,6 +27,20 @@ OFFLINE = {
     "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
     "RAY_USAGE_STATS_ENABLED": "0",
 }
+
+CERTIFICATES = """
+openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=ca -keyout ca.key -out ca.crt
+names=subjectAltName=IP:127.0.0.1,DNS:localhost
+openssl req -newkey rsa:2048 -nodes -subj /CN=server -addext $names -keyout server.key -out server.csr
+openssl x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -copy_extensions copy -out server.pem
+ssh-keygen -q -t ecdsa -b 384 -N '' -f node0
+ssh-keygen -q -t ecdsa -b 384 -N '' -f node1
+ssh-keygen -q -t ecdsa -b 384 -N '' -f stranger
+"""
+"""The shell commands for a CA, a server's certificate and the keys of two sites and of a stranger."""
+NEEDS_KEYS = pytest.mark.skipif(
+    not shutil.which("openssl") or not shutil.which("ssh-keygen"), reason="needs openssl and ssh-keygen"
+)
 
 LONGEST = 1500
 """Seconds after which a run is given up: a busy machine may take ten times as long as a quiet one."""

@@ -30,9 +30,8 @@ from flwr.supercore.date import now
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes, sign_message
 
 from feddc.flower.new import write_app
-from tests.flower.deployment import Deployment, free_port
+from tests.flower.deployment import CERTIFICATES, Deployment, free_port
 from tests.flower.gateway import NGINX, gateway
-from tests.flower.test_intruder import CERTIFICATES
 
 pytestmark = [
     pytest.mark.slow,

@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file
 
 import feddc
-from tests.flower.deployment import BIN, Deployment, descendants, free_port, gone_within
+from tests.flower.deployment import BIN, NEEDS_KEYS, Deployment, descendants, free_port, gone_within
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "federation.md").read_text()
 HEARTS = Path(os.environ.get("FEDDC_TEST_DATA", Path(__file__).parents[3] / "shared" / "data")) / "heart-disease"
@@ -132,9 +132,7 @@ def test_four_hospitals_with_tables_of_their_own(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.skipif(
-    not shutil.which("openssl") or not shutil.which("ssh-keygen"), reason="needs openssl and ssh-keygen"
-)
+@NEEDS_KEYS
 def test_tls_and_keys(reader: Reader) -> None:
     """Also: the four SuperNodes that must be refused are."""
     deployment = reader.deployment

@@ -11,25 +11,14 @@ import pytest
 
 from feddc.flower.client.pins import app_hash
 from feddc.flower.new import write_app
-from tests.flower.deployment import BIN, Deployment, free_port
+from tests.flower.deployment import BIN, CERTIFICATES, NEEDS_KEYS, Deployment, free_port
 from tests.flower.gateway import gateway
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(1800),
-    pytest.mark.skipif(
-        not shutil.which("openssl") or not shutil.which("ssh-keygen"), reason="needs openssl, ssh-keygen"
-    ),
+    NEEDS_KEYS,
 ]
-CERTIFICATES = """
-openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=ca -keyout ca.key -out ca.crt
-names=subjectAltName=IP:127.0.0.1,DNS:localhost
-openssl req -newkey rsa:2048 -nodes -subj /CN=server -addext $names -keyout server.key -out server.csr
-openssl x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -copy_extensions copy -out server.pem
-ssh-keygen -q -t ecdsa -b 384 -N '' -f node0
-ssh-keygen -q -t ecdsa -b 384 -N '' -f node1
-ssh-keygen -q -t ecdsa -b 384 -N '' -f stranger
-"""
 THIEF = """
 print("THE THIEF RUNS", flush=True)
 raise RuntimeError(open("{secret}").readline())

@@ -15,23 +15,13 @@ from pathlib import Path
 import pytest
 
 from feddc.flower.new import write_app
-from tests.flower.deployment import BIN, Deployment, free_port
+from tests.flower.deployment import BIN, CERTIFICATES, NEEDS_KEYS, Deployment, free_port
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(1800),
-    pytest.mark.skipif(
-        not shutil.which("openssl") or not shutil.which("ssh-keygen"), reason="needs openssl, ssh-keygen"
-    ),
+    NEEDS_KEYS,
 ]
-CERTIFICATES = """
-openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=ca -keyout ca.key -out ca.crt
-names=subjectAltName=IP:127.0.0.1,DNS:localhost
-openssl req -newkey rsa:2048 -nodes -subj /CN=server -addext $names -keyout server.key -out server.csr
-openssl x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -copy_extensions copy -out server.pem
-ssh-keygen -q -t ecdsa -b 384 -N '' -f node0
-ssh-keygen -q -t ecdsa -b 384 -N '' -f node1
-"""
 
 
 class Keyed:
@@ -88,7 +78,7 @@ def test_a_site_cannot_take_the_number_of_another(keyed: Keyed) -> None:
     keyed.connected("pretender")
     run = keyed.deployment.run(keyed.app, f'{keyed.bound} clients=1 rounds=1 epochs=1 experiment="one"')
     about = f"node {keyed.ids[1]}"
-    keyed.deployment.until(lambda: about in keyed.deployment.logs_of(run), 300, "the server speaks of it")
+    keyed.deployment.until(lambda: about in keyed.deployment.logs_of(run), 300, "the server reports it")
     [line, *_] = [line for line in keyed.deployment.logs_of(run).splitlines() if about in line]
     keyed.deployment.finish(run)
     keyed.deployment.stop(pretender)
