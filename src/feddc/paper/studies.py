@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..errors import ConfigError, check, unknown
 from ..specs import Spec
@@ -164,6 +165,9 @@ class Selection:
     methods: Sequence[str] | None = None
     seeds: Sequence[int] = (0,)
     rounds: int | None = None
+    target: float | None = None
+    """Stop at this one of a cell's targets instead of at the highest."""
+    precision: str | None = None
 
 
 def select(study: str, chosen: Selection) -> list[Cell]:
@@ -184,11 +188,23 @@ def select(study: str, chosen: Selection) -> list[Cell]:
         f"no cell of study '{study}' has all that was asked for: `feddc reproduce {study} --list` shows them",
     )
     check(bool(chosen.seeds), "seeds must name at least one seed")
+    changes: dict[str, Any] = {"rounds": chosen.rounds, "precision": chosen.precision}
+    changes = {key: value for key, value in changes.items() if value is not None}
+    if chosen.target is not None:
+        cells = [_up_to(each, chosen.target) for each in cells]
     return [
-        replace(each, config=replace(each.config, seed=seed, rounds=chosen.rounds or each.config.rounds))
-        for each in cells
-        for seed in chosen.seeds
+        replace(each, config=replace(each.config, seed=seed, **changes)) for each in cells for seed in chosen.seeds
     ]
+
+
+def _up_to(each: Cell, target: float) -> Cell:
+    """The cell with its higher targets left out."""
+    if target not in each.targets:
+        known = ", ".join(f"{goal:g}" for goal in each.targets) or "none"
+        raise ConfigError(f"--target {target:g} is not a target of {each.group} (these are: {known})")
+    kept = each.targets.index(target) + 1
+    config = replace(each.config, target=target, stop_at=target)
+    return replace(each, config=config, targets=each.targets[:kept], published=each.published[:kept])
 
 
 def _value(each: Cell, name: str) -> str:
