@@ -18,7 +18,7 @@ from feddc.engine.executors import usable_cores
 
 from . import __doc__ as usage
 from .floor import Machine
-from .measure import FLOOR, PLAIN, Row, Spread, as_json, label, large_state, many_clients, measure, start_up
+from .measure import FLOOR, HALF, PLAIN, Row, Spread, as_json, label, large_state, many_clients, measure, start_up
 from .scaling import draw, rows as rows_of_scaling, scaling
 from .workloads import WORKLOADS
 
@@ -107,7 +107,7 @@ def _table(name: str, rows: list[Row]) -> Table:
             row.contestant,
             f"{step.median * 1e3:.4g} ({step.least * 1e3:.4g}–{step.most * 1e3:.4g})",
             f"{slow / step.median:.3g}×",
-            f"{step.median / floors[label(FLOOR, 'bf16' if 'bf16' in row.contestant else 'float32')]:.2f}×",
+            f"{step.median / floors[label(FLOOR, 'bf16' if row.contestant.endswith(HALF) else 'float32')]:.2f}×",
             _percent(row.evaluation),
             _percent(row.rest),
             "" if row.memory is None else f"{row.memory:.0f}",

@@ -32,6 +32,8 @@ from .peers import peer_workload
 from .workloads import WORKLOADS, Workload
 
 PLAIN, BARE, FLOOR, PEER = "plain loop", "bare loop", "floor", "fedjax, jit"
+HALF = ", bf16"
+"""What the name of a contestant that trains in bf16 ends with."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class Timed:
 class Contestant:
     """FedDC with one of our executors, a round at a time."""
 
-    def __init__(self, workload: Workload, executor: str, precision: Precision = "float32") -> None:
+    def __init__(self, workload: Workload, executor: str, precision: Precision, evaluated: Precision) -> None:
         self.simulation = feddc.Simulation(
             feddc.FedDC(alpha=plain.ALPHA),
             workload.model,
@@ -99,6 +101,7 @@ class Contestant:
             training=workload.training,
             executor=executor,
             precision=precision,
+            evaluate_precision=evaluated,
         )
         self.watch = Timed(self.simulation.executor)
         self.job = self.watch.executor.job  # type: ignore[attr-defined]
@@ -119,7 +122,9 @@ def measure(name: str, repeats: int, smoke: bool, machine: Machine, say: Callabl
     flops = step_flops(workload)
     half = workload.half and (cpu_slowdown() < 1 or (smoke and name == "fcn"))
     kinds: list[Precision] = ["float32", "bf16"] if half else ["float32"]
-    names = {(executor, kind): label(executor, kind) for kind in kinds for executor in workload.executors}
+    names = {(executor, kind, kind): label(executor, kind) for kind in kinds for executor in workload.executors}
+    if half:  # training in float32, evaluation not
+        names[(workload.executors[-1], "float32", "bf16")] = f"{workload.executors[-1]}, evaluation bf16"
     ours = {name: Contestant(workload, *key) for key, name in names.items()}
     peers = peer_workload(name, smoke)
     peak = Peak()
@@ -158,7 +163,7 @@ def measure(name: str, repeats: int, smoke: bool, machine: Machine, say: Callabl
 
 
 def label(who: str, precision: Precision) -> str:
-    return who if precision == "float32" else f"{who}, bf16"
+    return who if precision == "float32" else who + HALF
 
 
 def many_clients(clients: int, rounds: int) -> dict[str, Any]:

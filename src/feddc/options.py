@@ -77,8 +77,7 @@ class LocalTraining:
         check_count("steps", self.steps, high=10**9, optional=True)
         check_count("warmup", self.warmup, 0)
         check_count("cosine", self.cosine, optional=True)
-        if self.optimizer not in typing.get_args(Optimizer):
-            raise unknown("optimizer", str(self.optimizer), typing.get_args(Optimizer))
+        check_one_of("optimizer", self.optimizer, Optimizer)
         lr: Any = self.lr
         listed = callable(lr) or (hasattr(lr, "__len__") and not isinstance(lr, str))
         if listed or self.rates is not None:
@@ -94,8 +93,7 @@ class LocalTraining:
         check_number("momentum", self.momentum, 0, 1)
         check(self.momentum < 1, f"momentum must be below 1, not {self.momentum}")
         check_number("sam", self.sam, 0)
-        if self.precision not in typing.get_args(Precision):
-            raise unknown("precision", str(self.precision), typing.get_args(Precision))
+        check_one_of("precision", self.precision, Precision)
 
     def lr_in(self, round: int) -> float:
         """The learning rate of a round (from 1)."""
@@ -168,6 +166,9 @@ class Options(Sampling, Compute, Trust):
     evaluate: Evaluate = option(
         "both", "where to evaluate: the server's test set, what clients hold out, or both", "records"
     )
+    evaluate_precision: Precision = option(
+        "float32", "precision of the products of an evaluation: float32, or bf16 on hardware that has it", "records"
+    )
     personal: bool = option(False, "also score each client's own model after its local training", "records")
     diagnostics: bool = option(True, "measure the clients' drift in every round", "run")
     on_bad_update: OnBadUpdate = option(
@@ -179,14 +180,16 @@ class Options(Sampling, Compute, Trust):
         super().__post_init__()
         check_count("seed", self.seed, 0)
         check_count("evaluate_every", self.evaluate_every)
-        where = typing.get_args(Evaluate)
-        check(self.evaluate in where, f"evaluate must be one of {', '.join(where)}, not {self.evaluate!r}")
-        if self.compress not in typing.get_args(Compress):
-            raise unknown("compress", str(self.compress), typing.get_args(Compress))
-        known = typing.get_args(OnBadUpdate)
-        check(
-            self.on_bad_update in known, f"on_bad_update must be one of {', '.join(known)}, not {self.on_bad_update!r}"
-        )
+        check_one_of("evaluate", self.evaluate, Evaluate)
+        check_one_of("evaluate_precision", self.evaluate_precision, Precision)
+        check_one_of("compress", self.compress, Compress)
+        check_one_of("on_bad_update", self.on_bad_update, OnBadUpdate)
+
+
+def check_one_of(name: str, value: str, kind: Any) -> None:
+    """Refuse a value that is none of a Literal's, with the nearest suggested."""
+    if value not in typing.get_args(kind):
+        raise unknown(name, str(value), typing.get_args(kind))
 
 
 class Keywords(TypedDict, total=False):
@@ -208,6 +211,7 @@ class Keywords(TypedDict, total=False):
     seed: int
     evaluate_every: int
     evaluate: Evaluate
+    evaluate_precision: Precision
     personal: bool
     diagnostics: bool
     on_bad_update: OnBadUpdate

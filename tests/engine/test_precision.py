@@ -80,6 +80,40 @@ def test_the_written_out_gradient_rounds_as_autocast_does() -> None:
     torch.testing.assert_close(alone, found[0])
 
 
+@pytest.mark.parametrize("model", [convolution, dense])
+def test_evaluation_in_bf16_rounds_the_products_alone_and_leaves_training_as_it_is(
+    model: Callable[[], nn.Module],
+) -> None:
+    def judged(executor: str, kind: precision.Precision) -> tuple[float, nn.Module]:
+        workers = 2 if executor == "workers" else None
+        done = feddc.train(
+            feddc.FedDC(),
+            model(),
+            federation().hold_out(0.2),
+            rounds=2,
+            evaluate_precision=kind,
+            executor=executor,
+            workers=workers,
+            personal=True,
+        )
+        last = done.records[-1]
+        assert last.clients is not None
+        assert last.personal is not None
+        return last.metrics["loss"], done.model
+
+    (exact, trained), (half, same) = judged("in-process", "float32"), judged("in-process", "bf16")
+    assert torch.equal(FlatModel(trained).params, FlatModel(same).params)
+    assert 1e-6 < abs(half - exact) / exact < 0.02  # the loss itself is a sum in double precision of float32 outputs
+    assert judged("workers", "bf16")[0] == half
+    test = federation().test
+    assert test is not None
+    x, y = test
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        output = trained(x)
+    wanted = nn.functional.cross_entropy(output.double(), y)
+    assert half == pytest.approx(float(wanted), rel=1e-3)
+
+
 def test_short_form_and_bad_names() -> None:
     simulation = feddc.Simulation(feddc.FedAvg(), dense(), federation(), rounds=1, precision="bf16")
     assert simulation.training == replace(feddc.LocalTraining(), precision="bf16")

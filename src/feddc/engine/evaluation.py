@@ -14,8 +14,10 @@ from torch import Tensor, nn
 
 from ..data.inputs import Inputs, arguments, ready
 from ..models import FlatModel
+from ..options import Precision
 from ..tasks import Task
 from ..tasks.checks import alongside
+from .precision import autocast
 
 
 class Evaluation(NamedTuple):
@@ -40,6 +42,13 @@ def output_of(module: nn.Module, x: Inputs) -> Any:
     return found if isinstance(found, Tensor) else getattr(found, "logits", found)
 
 
+def computed(model: FlatModel, x: Inputs, precision: Precision) -> Any:
+    """What a model says of a batch, in the model's own type whatever the precision of its products."""
+    with autocast(precision, model.params.device):
+        output = output_of(model.module, x)
+    return output.to(model.params.dtype) if isinstance(output, Tensor) else output
+
+
 @torch.no_grad()
 def evaluate(
     model: FlatModel,
@@ -47,10 +56,11 @@ def evaluate(
     y: Tensor,
     task: Task,
     memory_format: torch.memory_format = torch.contiguous_format,
+    precision: Precision = "float32",
 ) -> Evaluation:
-    """Measure a block of samples."""
+    """Measure a block of samples; what ``precision`` rounds is the model's products, not what is made of its output."""
     model.module.eval()
-    output = output_of(model.module, ready(x, model.params.dtype, memory_format))
+    output = computed(model, ready(x, model.params.dtype, memory_format), precision)
     found = {"loss": task.losses(output, y), **task.measures(output, y)}
     sums = {name: values.to(torch.float64).sum(dim=0).cpu() for name, values in found.items()}
     return Evaluation(len(y), sums, (output.cpu(), y.cpu()) if task.collectors() else ())

@@ -13,8 +13,7 @@ from ..models import FlatModel
 from ..options import Precision
 from ..tasks import Classification, Task
 from .dense import DenseGradient, HalfDenseGradient, Layer, dense_layers
-from .evaluation import output_of
-from .precision import autocast
+from .evaluation import computed
 
 AddGradient: TypeAlias = Callable[[Any, Tensor], None]
 
@@ -44,10 +43,6 @@ def gradient_of(
             if loss is not None:
                 torch.autograd.backward(loss(x, y))
                 return
-            with autocast(precision, model.params.device):
-                output = output_of(model.module, x)
-            if isinstance(output, Tensor):
-                output = output.to(model.params.dtype)
-            torch.autograd.backward(task.loss(output, y))
+            torch.autograd.backward(task.loss(computed(model, x, precision), y))
 
     return autograd

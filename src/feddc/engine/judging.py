@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from torch import nn
-
 from ..data import Federation
 from ..errors import check
 from ..models import Buffers, FlatModel
-from ..options import LocalTraining, Options
+from ..options import Options
 from ..tasks import score_of
 from .evaluation import Evaluation, metrics_of, total
 from .executors import Executor, chunk_size, one_thread, parts
@@ -65,12 +63,10 @@ def judge(executor: Executor, federation: Federation, start: Start, where: str) 
     )
 
 
-def personal_scores(
-    executor: Executor, federation: Federation, module: nn.Module, start: Start, correct: Correct
-) -> ClientScores | None:
+def personal_scores(executor: Executor, job: Job, start: Start, correct: Correct) -> ClientScores | None:
     """The score of each client's own model, after local training from the present global one, on what it holds out."""
+    model, federation = FlatModel(job.module), job.federation
     assert federation.held is not None
-    model, job = FlatModel(module), Job(module, federation, LocalTraining(), 0, None)
     everyone = [client for client, rows in enumerate(federation.held) if len(rows)]
     found: list[Evaluation | None] = [None] * len(federation)
     for chunk in parts(everyone, chunk_size(start.model.nbytes)):

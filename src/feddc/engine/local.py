@@ -17,7 +17,7 @@ from ..data import Federation
 from ..data.inputs import Inputs, tensors
 from ..data.stored import Mapped
 from ..models import Buffers, FlatModel
-from ..options import LocalTraining
+from ..options import LocalTraining, Precision
 from ..types import COLUMNS, Correction, Vector
 from .batches import client_batches, smallest_batch
 from .evaluation import evaluate
@@ -42,6 +42,8 @@ class Job:
     """So many steps for every client, or for each round and client, or None for ``epochs`` passes over its own data."""
     own: OwnLoss | None = None
     """The method's own local loss, where it has one."""
+    evaluate_precision: Precision = "float32"
+    """That of the products of an evaluation."""
 
     @property
     def one_at_a_time(self) -> str | None:

@@ -1,7 +1,7 @@
 """Half precision: products and convolutions in bfloat16, everything else in float32.
 
-Weights, corrections, clipping, steps, aggregation and evaluation stay float32; only the forward and backward pass of a
-local step computes in bfloat16, as ``torch.autocast`` does it.
+Weights, corrections, clipping, steps and aggregation stay float32; only the forward and backward pass of a local step,
+and where asked for the forward pass of an evaluation, compute in bfloat16, as ``torch.autocast`` does it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..errors import check
 
 
 def autocast(precision: str, device: torch.device) -> torch.autocast:
-    """The context in which the forward pass of a step runs."""
+    """The context in which a forward pass runs."""
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
 
 

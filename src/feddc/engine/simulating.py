@@ -71,6 +71,7 @@ def simulate(
     ``task`` replaces the federation's task.
 
     ``precision="bf16"`` sets the precision of ``training``: products in bfloat16, which is faster on hardware that has
-    them; on a processor that does not, a warning says how much slower it is.
+    them; on a processor that does not, a warning says how much slower it is. ``evaluate_precision="bf16"`` does the
+    same for evaluation, which is float32 otherwise.
     """
     return Simulation(algorithm, model, federation, **arguments).run()

@@ -108,10 +108,17 @@ class Simulation:
         self.given = None if steps is None else given_steps(steps, rounds, len(federation))
         work = fixed if self.given is None else self.given
         self.job = Job(
-            model, poisoned(federation, self.guard), self.training, self.options.seed, work, own_loss(algorithm)
+            model,
+            poisoned(federation, self.guard),
+            self.training,
+            self.options.seed,
+            work,
+            own_loss(algorithm),
+            self.options.evaluate_precision,
         )
         self.executor, self.executor_reason = choose(self.job, rounds, self.cohorts.mean_size, self.options)
-        check_precision(self.training.precision, initial.params.dtype, find_device(self.options.device))
+        for precision in {self.training.precision, self.options.evaluate_precision}:
+            check_precision(precision, initial.params.dtype, find_device(self.options.device))
         self.callbacks = checked_callbacks(callbacks)
         self._initial = model
         self._between_rounds = True
@@ -207,7 +214,8 @@ class Simulation:
             raise diverged(self.algorithm, self.round)
         if not self.options.personal:
             return judged
-        own = personal_scores(self.executor, self.federation, self._initial, start, self._correct)
+        unspoilt = replace(self.job, federation=self.federation)
+        own = personal_scores(self.executor, unspoilt, start, self._correct)
         return judged._replace(personal=own)
 
     def _correct(self, clients: Sequence[int]) -> Correction:

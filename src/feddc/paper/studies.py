@@ -192,9 +192,7 @@ def select(study: str, chosen: Selection) -> list[Cell]:
     changes = {key: value for key, value in changes.items() if value is not None}
     if chosen.target is not None:
         cells = [_up_to(each, chosen.target) for each in cells]
-    return [
-        replace(each, config=replace(each.config, seed=seed, **changes)) for each in cells for seed in chosen.seeds
-    ]
+    return [replace(each, config=replace(each.config, seed=seed, **changes)) for each in cells for seed in chosen.seeds]
 
 
 def _up_to(each: Cell, target: float) -> Cell:

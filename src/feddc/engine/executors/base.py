@@ -82,8 +82,8 @@ def evaluate_block(job: Job, model: FlatModel, block: Block) -> Evaluation:
     """The loaded model on one block of samples, a piece at a time."""
     starts = range(block.start, block.stop, job.piece)
     pieces = [block._replace(start=start, stop=min(start + job.piece, block.stop)) for start in starts]
-    federation, layout = job.federation, job.memory_format
-    found = [evaluate(model, *samples_of_block(federation, piece), federation.task, layout) for piece in pieces]
+    federation, how = job.federation, (job.memory_format, job.evaluate_precision)
+    found = [evaluate(model, *samples_of_block(federation, piece), federation.task, *how) for piece in pieces]
     return found[0] if len(found) == 1 else total(found) or found[0]
 
 
