@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -96,3 +97,18 @@ def test_the_authors_forms_are_used_where_clients_have_different_sizes() -> None
     for column in ("iid", "d1", "d2"):
         assert "nominal" not in texts["feddc", column]
         assert texts["scaffold", column] == "scaffold"
+
+
+def test_a_target_leaves_out_the_higher_ones_and_a_precision_makes_another_cell() -> None:
+    whole = Selection(data=["cifar10"], split=["iid"], participation=["0.15"], methods=["feddc"])
+    [usual] = select("rounds", whole)
+    [lower] = select("rounds", replace(whole, target=0.8, precision="bf16"))
+    assert (usual.targets, lower.targets) == ((0.78, 0.8, 0.82), (0.78, 0.8))
+    assert lower.published == usual.published[:2]
+    assert (lower.config.target, lower.config.stop_at) == (0.8, 0.8)
+    assert (usual.config.precision, lower.config.precision) == ("float32", "bf16")
+    assert usual.key != lower.key
+    with pytest.raises(feddc.ConfigError, match=r"--target 0\.7 is not a target .* \(these are: 0\.78, 0\.8, 0\.82\)"):
+        select("rounds", replace(whole, target=0.7))
+    with pytest.raises(feddc.ConfigError, match="unknown precision 'bf61': did you mean 'bf16'"):
+        select("rounds", replace(whole, precision="bf61"))
