@@ -176,7 +176,7 @@ def test_conservation_under_dropout_and_rejection(case: tuple[int, float, list[i
         ({"dropout": 1.0}, "dropout must be below 1"),
         ({"dropout": -0.1}, "dropout must be at least 0"),
         ({"dropout": float("nan")}, "dropout must be"),
-        ({"on_bad_update": "ignore"}, "on_bad_update must be one of reject, stop, not 'ignore'"),
+        ({"on_bad_update": "ignore"}, "unknown on_bad_update 'ignore': choose from reject, stop"),
     ],
 )
 def test_bad_options(options: dict[str, Any], words: str) -> None:

@@ -16,7 +16,8 @@ import feddc
 from feddc.algorithms import METHODS as REGISTRY, make_method
 from feddc.engine.cost import step_flops
 from feddc.engine.evaluation import Evaluation
-from feddc.engine.executors import Executor, InProcess, Vectorised, Workers, choose
+from feddc.engine.executors import Executor, InProcess, Vectorised, Workers, choose, vectorised
+from feddc.engine.executors.base import chunk_size, moved, part_size
 from feddc.engine.local import Job, Start
 from feddc.engine.rows import RowTrainer
 from feddc.models import FlatModel
@@ -425,3 +426,35 @@ def test_groups_of_rows_follow_from_the_job(clients: int, worth: float, device: 
 def test_rows_are_worth_what_a_step_costs_beside_them() -> None:
     task = job(dense())
     assert RowTrainer(task, torch.device("cpu"))._worth == pytest.approx(25e-6 / (1e-6 + step_flops(task) / 40e9))
+
+
+def test_rows_stay_here_where_no_worker_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> Workers:
+        raise feddc.WorkerError("cannot be sent")
+
+    some = job(dense(), [5] * 400)
+    assert len(RowTrainer(some, torch.device("cpu")).groups(400)) > 1
+    monkeypatch.setattr(vectorised, "Workers", refuse)
+    assert Vectorised(some, workers=2).workers == 1
+
+
+def test_what_a_device_gets_is_in_the_models_type_but_rows_stay_numbers_of_samples() -> None:
+    found = moved(job(dense().double()), torch.device("cpu")).federation
+    assert isinstance(found.x, torch.Tensor)
+    assert (found.x.dtype, found.y.dtype) == (torch.float64, torch.int64)
+    assert [rows.tolist() for rows in found.clients] == [rows.tolist() for rows in federation().clients]
+
+
+def test_how_many_rows_are_worked_on_at_a_time_depends_on_their_size() -> None:
+    megabyte = 2**20
+    assert [part_size(size) for size in (megabyte // 2, megabyte, 2 * megabyte, 3 * megabyte)] == [4, 2, 1, 1]
+    assert [chunk_size(size) for size in (megabyte, 24 * megabyte, 25 * megabyte)] == [96, 4, 4]
+
+
+def test_the_arithmetic_of_a_simulation_is_named_after_executor_and_device() -> None:
+    simulation = feddc.Simulation(feddc.FedAvg(), dense(), federation(), rounds=1, executor="in-process")
+    assert simulation.arithmetic == "plain"
+    simulation.executor = InProcess(job(dense()), "cpu")
+    assert simulation.arithmetic == "in-process on cpu"
+    simulation.executor = Vectorised(job(dense()))
+    assert simulation.arithmetic == "vectorised on cpu"

@@ -167,3 +167,8 @@ def test_everybody_from_the_beginning_is_as_without_arrivals() -> None:
 def test_arrivals_that_are_none(mask: Any, sentence: str) -> None:
     with pytest.raises(feddc.ConfigError, match=sentence):
         feddc.Simulation(feddc.FedDC(), nn.Linear(6, 3), make_federation([20, 13, 30]), rounds=3, arrivals=mask)
+
+
+def test_nobody_has_no_samples_on_average() -> None:
+    assert sizes_of({}) == (0, 0.0)
+    assert sizes_of({3: 10, 7: 20}) == (2, 15.0)

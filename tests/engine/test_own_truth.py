@@ -104,7 +104,7 @@ def test_records_keep_them(tmp_path: Path, model: nn.Module) -> None:
     [
         ({"evaluate": "clients"}, "evaluate='clients' needs samples that clients hold out"),
         ({"personal": True}, "personal=True needs samples that clients hold out"),
-        ({"evaluate": "nowhere"}, "evaluate must be one of server, clients, both"),
+        ({"evaluate": "nowhere"}, "unknown evaluate 'nowhere': choose from both, clients, server"),
     ],
 )
 def test_nothing_to_evaluate_on(options: dict[str, Any], sentence: str, model: nn.Module) -> None:

@@ -78,6 +78,14 @@ def test_what_a_run_was_made_with(tmp_path: Path) -> None:
     assert parameters(run / "config.toml") is None
 
 
+def test_a_fact_in_which_runs_differ_lists_four_and_says_that_there_are_more(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / str(i)) for i in range(5)]
+    for i, run in enumerate(runs):
+        (run / "run.json").write_text(json.dumps({"format": 2, "arithmetic": "plain", "versions": {"torch": f"9.{i}"}}))
+    assert facts(collect(runs[:4]))["torch"] == "9.0; 9.1; 9.2; 9.3"
+    assert facts(collect(runs))["torch"] == "9.0; 9.1; 9.2; 9.3; …"
+
+
 def test_what_a_site_costs_is_added_up_and_what_it_has_is_the_last(tmp_path: Path) -> None:
     run = write_run(tmp_path / "a", rounds=3)
     told = [

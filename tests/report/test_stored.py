@@ -106,6 +106,8 @@ def test_where_a_run_comes_from_is_stored(tmp_path: Path, cells: list[Cell]) -> 
     assert back.status == "unfinished"
     assert "| fedavg | 0 | 1, unfinished | 0123abc | float32 | torch 2.13, x |" in pages.origins([back])
     assert "the order of some sums has changed" not in pages.origins([back])
+    bare = replace(back, about={"versions": {"torch": "2.13", "processor": "x"}})
+    assert "| not recorded | float32 | torch 2.13, x |" in pages.origins([bare])
     early = replace(back, about={"versions": {"commit": "at or before 2cf957a"}})
     assert "the order of some sums has changed" in pages.origins([early, early])
 
