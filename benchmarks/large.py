@@ -33,11 +33,8 @@ class Peak:
     """The largest anonymous memory so far, in MB, looked up fifty times a second; 0 where there is no /proc."""
 
     def __init__(self) -> None:
-        self.reset()
-        threading.Thread(target=self._watch, daemon=True).start()
-
-    def reset(self) -> None:
         self.parent = self.worker = self.workers = 0.0
+        threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
         children = Path(f"/proc/self/task/{os.getpid()}/children")

@@ -59,7 +59,7 @@ class Row:
     evaluation: Spread | None = None
     rest: Spread | None = None
     memory: float | None = None
-    """MB of anonymous memory at the most, this process and its workers together, beyond what was there before."""
+    """MB of anonymous memory at the most, of a process that runs one round of it and of its workers together."""
 
 
 class Timed:
@@ -127,8 +127,6 @@ def measure(name: str, repeats: int, smoke: bool, machine: Machine, say: Callabl
         names[(workload.executors[-1], "float32", "bf16")] = f"{workload.executors[-1]}, evaluation bf16"
     ours = {name: Contestant(workload, *key) for key, name in names.items()}
     peers = peer_workload(name, smoke)
-    peak = Peak()
-    memory: dict[str, float] = {}
     threads = sorted({1, torch.get_num_threads()})
     loops = {
         (kind, each): f"{kind}, {each} thread{'s' if each > 1 else ''}" for kind in (PLAIN, BARE) for each in threads
@@ -148,11 +146,11 @@ def measure(name: str, repeats: int, smoke: bool, machine: Machine, say: Callabl
         for (loop, each), who in loops.items():
             loop_steps[who].append(plain.seconds_per_step(workload, clients, each, loop == BARE))
         for who, contestant in ours.items():
-            peak.reset()
             rounds[who].append(contestant.round())
-            memory[who] = max(memory.get(who, 0.0), peak.parent + peak.workers)
     for contestant in ours.values():
         contestant.watch.close()
+    say(f"{name}: memory")
+    memory = {who: peak_memory(name, smoke, *key) for key, who in names.items()}
     rows = [Row(name, who, Spread.of(found[1:])) for who, found in loop_steps.items()]
     for who, found in rounds.items():
         step, evaluation, rest = (Spread.of(column) for column in zip(*found[1:], strict=True))
@@ -164,6 +162,21 @@ def measure(name: str, repeats: int, smoke: bool, machine: Machine, say: Callabl
 
 def label(who: str, precision: Precision) -> str:
     return who if precision == "float32" else who + HALF
+
+
+def peak_memory(name: str, smoke: bool, executor: str, precision: Precision, evaluated: Precision) -> float:
+    """MB of anonymous memory that one contestant takes at the most, in a process of its own."""
+    what = f"{name!r}, {smoke!r}, {executor!r}, {precision!r}, {evaluated!r}"
+    return float(_python("-c", f"from benchmarks.measure import print_memory; print_memory({what})"))
+
+
+def print_memory(name: str, smoke: bool, executor: str, precision: Precision, evaluated: Precision) -> None:
+    """One round, and what it took in this process and its workers."""
+    peak = Peak()
+    contestant = Contestant(WORKLOADS[name](smoke), executor, precision, evaluated)
+    contestant.round()
+    contestant.watch.close()
+    print(peak.parent + peak.workers)
 
 
 def many_clients(clients: int, rounds: int) -> dict[str, Any]:

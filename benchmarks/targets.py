@@ -30,7 +30,9 @@ def main(files: list[str]) -> None:
     for name in dict.fromkeys(name for each in rows.values() for name in each):
         print(f"| {name} | " + " | ".join(_cell(each.get(name)) for each in rows.values()) + " |")
     print("| evaluation; rest of the round | " + " | ".join(map(_shares, rows.values())) + " |")
-    print("| MB, all processes | " + " | ".join(map(_memory, rows.values())) + " |")
+    print("\n| MB, all processes | " + " | ".join(rows) + " |\n|---|" + "---:|" * len(rows))
+    for name in dict.fromkeys(row["contestant"] for each in rows.values() for row in _ours(each)):
+        print(f"| {name} | " + " | ".join(_memory(each.get(name)) for each in rows.values()) + " |")
 
 
 def targets(rows: Steps) -> Iterator[str]:
@@ -99,8 +101,8 @@ def _shares(found: dict[str, dict[str, Any]]) -> str:
     return f"{last['evaluation']['median']:.1%}; {last['rest']['median']:.1%}"
 
 
-def _memory(found: dict[str, dict[str, Any]]) -> str:
-    return f"{max(row['memory'] for row in _ours(found)):.0f}"
+def _memory(row: dict[str, Any] | None) -> str:
+    return "" if row is None else f"{row['memory']:.0f}"
 
 
 if __name__ == "__main__":

@@ -69,13 +69,16 @@ def test_targets_are_printed_from_stored_measurements(tmp_path: Path, capsys: py
         return {"workload": "fcn", "contestant": contestant, "step": step, **about}
 
     rows = [row("bare loop, 1 thread", 1.8), row("workers", 0.45, ours=True), row("fedjax, jit", 0.9)]
+    rows += [row("workers, bf16", 0.3, ours=True), row("workers, evaluation bf16", 0.45, ours=True)]
     many = [{"clients": 1000, "seconds": 1.0, "megabytes": 5.0}, {"clients": 10**6, "seconds": 1.2, "megabytes": 25.0}]
     file = tmp_path / "results.json"
     file.write_text(json.dumps({"rows": rows, "many": many}))
     targets([str(file)])
     printed = capsys.readouterr().out
-    assert "| FCN, whole round over a bare one-thread loop | ≥ 2.7 | 3.60 |" in printed
-    assert "| FCN, training only, over fedjax jit | ≥ 1.4 | 2.00 |" in printed
+    assert "| FCN, whole round over a bare one-thread loop | ≥ 2.7 | 3.60 | ≥ 3.3 | 5.40 |" in printed
+    assert "| FCN, training only, over fedjax jit | ≥ 1.4 | 2.00 | ≥ 1.9 | 3.00 |" in printed
+    assert "| FCN, evaluation as part of a round, workers, evaluation bf16 | ≤ 5 % | 5.0% |" in printed
+    assert "| workers, bf16 | 300 |" in printed
     assert "| 1,000 → 1,000,000 clients, same cohort | < 1.3 ×, < 200 MB more | 1.20 ×, 20 MB more |" in printed
     assert "CNN" not in printed
 
