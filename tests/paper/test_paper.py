@@ -9,6 +9,7 @@ import pytest
 
 import feddc
 from feddc.algorithms import make_method
+from feddc.paper.known import Known, known
 from feddc.paper.published import TABLES, published_accuracy, published_rounds, table, targets
 from feddc.paper.studies import STUDIES, Selection, select
 
@@ -112,3 +113,10 @@ def test_a_target_leaves_out_the_higher_ones_and_a_precision_makes_another_cell(
         select("rounds", replace(whole, target=0.7))
     with pytest.raises(feddc.ConfigError, match="unknown precision 'bf61': did you mean 'bf16'"):
         select("rounds", replace(whole, precision="bf61"))
+
+
+def test_what_the_paper_prints_holds_for_either_precision_and_for_no_other_setting() -> None:
+    [cell] = select("rounds", Selection(["cifar10"], ["iid"], None, ["0.15"], ["feddc"], target=0.8, precision="bf16"))
+    assert {goal: number.value for goal, number in known(cell.config).rounds.items()} == {0.78: 88, 0.8: 108, 0.82: 162}
+    assert known(replace(cell.config, precision="float32")) == known(cell.config)
+    assert known(replace(cell.config, weight_decay=0.0)) == Known()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ import pytest
 import feddc
 from feddc.paper.studies import Selection, select
 from feddc.report import stored, summary
+from feddc.report.lines import arrange
 from feddc.report.runs import Run
+from feddc.report.tables import goals
 from feddc.report.verdicts import Compared, compare
 from feddc.study.cells import Number
 from tests.report.test_stored import run
@@ -97,6 +100,15 @@ def test_every_published_number_of_the_runs_is_compared() -> None:
     assert found["FedAvg", 0.98].typical is None  # one cell with several seeds says nothing of others
 
 
+def test_a_precision_is_a_row_of_its_own_beside_the_same_published_number() -> None:
+    chosen = Selection(["mnist"], ["iid"], None, ["0.15"], ["feddc"])
+    [plain], [half] = (select("rounds", each) for each in (chosen, replace(chosen, precision="bf16")))
+    found = {(each.method, each.target): each for each in compare([run(plain, 0.98), run(half, 0.5, 0.98)])}
+    assert found["FedDC", 0.98].values == (1,)
+    assert found["FedDC, bf16", 0.98].values == (2,)
+    assert found["FedDC, bf16", 0.98].published == found["FedDC", 0.98].published == Number(46)
+
+
 def test_three_similar_cells_make_a_typical_deviation() -> None:
     found = []
     for split, last in (("iid", 4), ("d1", 8), ("d2", 16)):
@@ -134,3 +146,12 @@ def test_one_round_is_close_whatever_its_share() -> None:
     assert rounds(5, 4, 4, 4).verdict() == "agrees"  # a quarter more, but one round
     assert rounds(3, 4, 4, 4, typical=0.3).verdict() == "agrees"
     assert rounds(6, 4, 4, 4, typical=0.3).verdict() == "chance"
+
+
+def test_a_target_above_the_score_at_which_runs_stop_is_left_out() -> None:
+    chosen = Selection(["cifar10"], ["iid"], None, ["0.15"], ["feddc"])
+    [whole], [short] = (select("rounds", each) for each in (chosen, replace(chosen, target=0.8)))
+    [setting] = arrange([run(short, 0.5, 0.8)])
+    assert goals(setting) == (0.78, 0.8)
+    [setting] = arrange([run(whole, 0.5, 0.8)])
+    assert goals(setting) == (0.78, 0.8, 0.82)

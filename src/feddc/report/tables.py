@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -48,10 +49,15 @@ def all_tables(setting: Setting) -> list[Table]:
 
 
 def goals(setting: Setting) -> tuple[float, ...]:
-    """The targets of a setting: the one that was chosen, or its own and those that the paper has for it."""
+    """The targets of a setting: the one that was chosen, or its own and those that the paper has for it.
+
+    Not those above the score at which every run was told to stop: nobody knows when they would have been reached.
+    """
     if setting.chosen is not None:
         return (setting.chosen,)
-    printed = {goal for line in setting.lines for goal in of_paper(line).rounds}
+    stops = [run.config.stop_at for run in setting.runs]
+    highest = math.inf if None in stops else max((stop for stop in stops if stop is not None), default=math.inf)
+    printed = {goal for line in setting.lines for goal in of_paper(line).rounds if goal <= highest}
     return tuple(sorted(printed | {run.config.target for run in setting.runs}))
 
 

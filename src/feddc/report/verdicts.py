@@ -132,7 +132,8 @@ def compare(runs: Sequence[Run]) -> list[Compared]:
 
 def _cell(runs: Sequence[Run], printed: Known) -> list[Compared]:
     config = runs[0].config
-    names = (Spec.parse(config.data).name, describe(config), display_name(Spec.parse(config.method).name))
+    half = "" if config.precision == "float32" else f", {config.precision}"
+    names = (Spec.parse(config.data).name, describe(config), display_name(Spec.parse(config.method).name) + half)
     found = []
     for target, number in sorted(printed.rounds.items()):
         seeds = _one_of_each_seed(runs)
