@@ -133,7 +133,7 @@ def compare(runs: Sequence[Run]) -> list[Compared]:
 def _cell(runs: Sequence[Run], printed: Known) -> list[Compared]:
     config = runs[0].config
     half = "" if config.precision == "float32" else f", {config.precision}"
-    names = (Spec.parse(config.data).name, describe(config), display_name(Spec.parse(config.method).name) + half)
+    names = (Spec.parse(config.data).name, describe(config) + half, display_name(Spec.parse(config.method).name))
     found = []
     for target, number in sorted(printed.rounds.items()):
         seeds = _one_of_each_seed(runs)
