@@ -4,6 +4,7 @@
     python -m tests.mutants engine --each 100      more of them, in one room
     python -m tests.mutants report --seed 3        other ones
     python -m tests.mutants --jobs 2               on two cores
+    python -m tests.mutants report --again FILE    those whose printed lines are in this file: survivors of a pass
 
 A mistake is an operator, a comparison, a number or a truth value that is replaced by another; the package itself is
 never changed. Those that pass are printed. One that changes nothing that anybody could see is listed in
@@ -195,13 +196,18 @@ def main() -> int:
     parser.add_argument("rooms", nargs="*", default=list(TESTS), help="algorithms, engine, report")
     parser.add_argument("--each", type=int, default=40, help="mistakes in each room")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--again", type=Path, help="a file with printed lines: only these mistakes")
     parser.add_argument("--jobs", type=int, default=1, help="mistakes that are tried at the same time")
     given = parser.parse_args()
     known, lines, enough = accepted(), [], True
     for room in given.rooms:
         seen = missed = 0
         every = [each for each in mistakes(PACKAGE, room) if each.file not in ELSEWHERE]
-        drawn = random.Random(given.seed).sample(every, min(given.each, len(every)))
+        if given.again is not None:
+            printed = given.again.read_text()
+            drawn = [each for each in every if str(each) in printed]
+        else:
+            drawn = random.Random(given.seed).sample(every, min(given.each, len(every)))
         chosen = [each for each in drawn if str(each) not in known]  # so that a new line does not change what is drawn
         for mistake, good in try_mistakes(chosen, TESTS[room], given.jobs):
             seen, missed = seen + 1, missed + (not good)
