@@ -47,6 +47,21 @@ def test_the_same_results_as_one_after_the_other(tmp_path: Path, capsys: pytest.
     assert all(word in printed for word in ("FedAvg", "SCAFFOLD", "FedDC", "round 2/2"))
 
 
+def test_copies_of_the_process_share_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = tmp_path / "loaded"
+    (tmp_path / "mine.py").write_text(
+        "import feddc\n\n"
+        "def digits(request):\n"
+        f"    with open({str(loaded)!r}, 'a') as file:\n"
+        "        file.write('once ')\n"
+        "    return feddc.load('digits', clients=request.clients, seed=request.seed)\n"
+    )
+    monkeypatch.setenv("FEDDC_CORES", "2")
+    own = ["--data", f"{tmp_path / 'mine.py'}:digits", "--methods", "fedavg,feddc"]
+    assert feddc("compare", *SHORT, *own, "--jobs", "2", "--out", str(tmp_path / "two"), "--quiet") == 0
+    assert loaded.read_text() == ("once " if sys.platform == "linux" else "once once once ")
+
+
 def test_ctrl_c_keeps_the_round_of_every_run(tmp_path: Path) -> None:
     out = tmp_path / "c"
     process = begin(out)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from threading import Thread
 
 from ..engine import Record
 from ..errors import check
 from ..paper.studies import SECTIONS
-from ..report import pages, stored
-from ..report.figures import save_picture
+from ..report import figures, pages, stored
 from ..report.lines import arrange, in_words
 from ..report.runs import Run, not_run, of_outcome, read
 from ..report.tables import overview
@@ -67,7 +67,11 @@ def perform_comparison(study: Study, data_dir: Path | None, show: Show, *, fresh
         return setting_line(first, len(source.federation(first)))
 
     display = Display({label(cell, study.kind): cell.config.rounds for cell in study.cells}, show)
+    if jobs > 1:
+        study.check(source, study.left(study.cells))  # which loads the data, so that copies of this process share it
     with Processes(min(jobs, len(study.cells)), fork=True) as processes, display:  # a display has a thread
+        if processes.at:
+            Thread(target=figures.load, daemon=True).start()
         found = study.run(
             source, Shown(display, study.kind, about), fresh=fresh, processes=processes, tensorboard=show.tensorboard
         )
@@ -83,7 +87,7 @@ def perform_comparison(study: Study, data_dir: Path | None, show: Show, *, fresh
         for cell, outcome in errors:
             display.say(f"{cell.row}: {outcome.error}")
         picture = study.folder / "convergence.png"
-        drawn = save_picture(compared, picture)
+        drawn = figures.save_picture(compared, picture)
         display.say((f"picture: {picture}   " if drawn else "") + f"runs: {study.folder}/")
     if len(errors) == len(found) and errors[0][1].error is not None:
         raise errors[0][1].error

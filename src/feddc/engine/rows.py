@@ -93,6 +93,7 @@ class RowTrainer:
                 theta, g = params[:active], grads[:active]
                 add_gradient = self._gradient(theta, g, None if own is None else own.first(active))
                 first, pull = None if linear is None else linear[:active], prox[:active]
+                free = first is None and not pull.any()
                 shrink = _number(1 - lr * decay[:active])  # (k, 1)
             here = theta
             if kept is not None:
@@ -105,7 +106,9 @@ class RowTrainer:
                 theta.addcmul_(g, climb)
                 if dual is not None and consensus is not None:
                     dual[:active].addcmul_(g, climb).sub_(consensus[:active])
-            if first is None:
+            if free:
+                g.zero_()
+            elif first is None:
                 torch.mul(here, pull, out=g)
             else:
                 torch.addcmul(first, here, pull, out=g)

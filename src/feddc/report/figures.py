@@ -124,6 +124,12 @@ def alpha(setting: Setting, columns: int = 1) -> Figure | None:
 DRAWINGS: dict[str, Drawing] = {"convergence": convergence, "drift": drift, "split": split, "alpha": alpha}
 
 
+def load() -> None:
+    """Import what a picture needs, while others compute: it takes as long as drawing one."""
+    import matplotlib.backends.backend_agg
+    import matplotlib.figure  # noqa: F401
+
+
 def paper_style() -> AbstractContextManager[None]:
     """Sizes as in a paper's columns, and text that stays text; around drawing and saving."""
     from matplotlib import rc_context

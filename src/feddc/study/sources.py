@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
@@ -41,15 +43,18 @@ class Named:
     """Objects by name. The federation is kept while consecutive configurations use the same one."""
 
     named = True
+    _made: ClassVar[WeakValueDictionary[str, Named]] = WeakValueDictionary()
 
     def __init__(self, data_dir: Path | None = None) -> None:
         self.data_dir = data_dir
         self._key: tuple[object, ...] | None = None
         self._federation: Federation | None = None
+        self._token = secrets.token_hex(8)
+        Named._made[self._token] = self
 
-    def __reduce__(self) -> tuple[type[Named], tuple[Path | None]]:
-        """Another process loads its own data."""
-        return Named, (self.data_dir,)
+    def __reduce__(self) -> tuple[Callable[[str, Path | None], Named], tuple[str, Path | None]]:
+        """A copy of this process has this source, and its data, already; any other process loads its own."""
+        return _sent, (self._token, self.data_dir)
 
     def federation(self, config: Config) -> Federation:
         """The federation of a configuration."""
@@ -73,6 +78,10 @@ class Named:
 
     def given(self, config: Config) -> Mapping[str, str]:
         return {}
+
+
+def _sent(token: str, data_dir: Path | None) -> Named:
+    return Named._made.get(token) or Named(data_dir)
 
 
 class Objects:

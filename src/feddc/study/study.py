@@ -79,6 +79,10 @@ class Study:
         """The outcome of a cell that has ended, or None."""
         return read_outcome(self.place(cell)) if status(self.place(cell)) == "ended" else None
 
+    def left(self, cells: Sequence[Cell]) -> list[Cell]:
+        """Those of these cells that have not ended."""
+        return [cell for cell in cells if status(self.place(cell)) != "ended"]
+
     def estimate(self, source: Source, cells: Sequence[Cell]) -> tuple[float, float]:
         """The seconds that these cells will take here, likely and at most, from a trial of each kind of cell."""
         seconds: dict[object, float] = {}
@@ -108,11 +112,10 @@ class Study:
         holds anything; cells are run side by side where there are ``processes`` for it.
         """
         cells = self.cells if cells is None else cells
-        todo = [cell for cell in cells if status(self.place(cell)) != "ended"]
+        todo = self.left(cells)
         side_by_side = processes is not None and min(processes.jobs, len(todo)) > 1
         prepared = None if side_by_side or not todo else self._prepared(todo[0], source)
-        for cell in todo:
-            self._check(cell, source)
+        self.check(source, todo)
         if tensorboard:
             require_tensorboard()
         if fresh:
@@ -169,13 +172,14 @@ class Study:
         self._checked.add(_kind(cell.config))
         return source.simulation(here), resume
 
-    def _check(self, cell: Cell, source: Source) -> None:
-        """Refuse a mistake in a cell; one simulation is made for every kind of cell."""
-        check_choice(cell.config)
-        source.method(cell.config)
-        if _kind(cell.config) not in self._checked:
-            self._checked.add(_kind(cell.config))
-            source.simulation(_plain(cell.config))
+    def check(self, source: Source, cells: Sequence[Cell]) -> None:
+        """Refuse a mistake in any of these cells; one simulation is made for every kind of cell."""
+        for cell in cells:
+            check_choice(cell.config)
+            source.method(cell.config)
+            if _kind(cell.config) not in self._checked:
+                self._checked.add(_kind(cell.config))
+                source.simulation(_plain(cell.config))
 
     def _check_same(self, cell: Cell, source: Source) -> None:
         """Refuse a directory that holds a run with other settings."""
