@@ -2,7 +2,8 @@
 
 The tests are collected once. A first run of them, in a copy of the process (``fork``), notes which functions of the
 package each test calls, and how long it takes. For a mistake in a function another copy gets the function's mistaken
-code and runs the tests that call it, the shortest first, until one fails. A mistake outside of functions, or in what
+code and runs the tests that call it until one fails: first those that noticed another mistake in that function or
+file, then the shortest. A mistake outside of functions, or in what
 worker processes import, is made in a copy of the package, which a fresh pytest imports.
 
 A mistake whose tests pass for ``CPU_SECONDS`` counts as not noticed; a test that does not end any more notices it.
@@ -25,8 +26,9 @@ import tempfile
 import threading
 import time
 import types
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from multiprocessing.sharedctypes import RawArray
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,9 +38,11 @@ from _pytest.runner import runtestprotocol
 
 from tests.mutants import PACKAGE, ROOT, Mistake, enclosing, mistaken
 
-CPU_SECONDS = 90
+CPU_SECONDS = 45
 PATIENCE = 60
 """Seconds that a test may take before it counts as one that does not end."""
+APART = -2
+"""In place of the number of a test: noticed, but not by which."""
 BROKEN = 70
 """How a copy ends that could not do its work: neither noticed nor passed."""
 IN_WORKERS = ("worker.py", "workers.py", "pool.py", "shared.py")
@@ -60,6 +64,10 @@ class Taker:
     def __init__(self, mistakes: Sequence[Mistake], jobs: int) -> None:
         self.mistakes, self.jobs = mistakes, jobs
         self.found: list[tuple[Mistake, bool]] = []
+        self.noticed_by = RawArray("i", [-1] * len(mistakes))
+        """For each mistake the number of the test that noticed it: memory that copies of this process share."""
+        self.good: dict[object, Counter[int]] = defaultdict(Counter)
+        """For each function, and each file, how many mistakes each test has noticed in it."""
 
     def pytest_configure(self) -> None:
         import hypothesis  # not before pytest has begun, which rewrites its asserts
@@ -75,23 +83,40 @@ class Taker:
         for number, item in enumerate(session.items):
             if number not in good:
                 print(f"fails without a mistake: {item.nodeid}", flush=True)
-        running: dict[int, Mistake] = {}
-        for mistake in self.mistakes:
+        running: dict[int, int] = {}
+        for number in range(len(self.mistakes)):
             while len(running) >= self.jobs:
                 self._one_ended(running)
-            running[begun(lambda m=mistake: notices(m, session.items, tests))] = mistake  # type: ignore[misc]
+            running[begun(lambda n=number: self._try(n, session.items, tests))] = number  # type: ignore[misc]
         while running:
             self._one_ended(running)
         return True
 
-    def _one_ended(self, running: dict[int, Mistake]) -> None:
+    def _try(self, number: int, items: Sequence[pytest.Item], tests: Sequence[Tested]) -> bool:
+        mistake = self.mistakes[number]
+        before = [self.good[place] for place in _places(mistake)]
+        ordered = sorted(tests, key=lambda test: (*(-each[test.number] for each in before), test.seconds))
+        noticed = notices(mistake, items, ordered)
+        self.noticed_by[number] = -1 if noticed is None else noticed
+        return noticed is not None
+
+    def _one_ended(self, running: dict[int, int]) -> None:
         process, status = os.wait()
         if process in running:
-            mistake, code = running.pop(process), os.waitstatus_to_exitcode(status)
+            number, code = running.pop(process), os.waitstatus_to_exitcode(status)
+            mistake = self.mistakes[number]
             if code == BROKEN:
                 raise RuntimeError(f"could not be tried: {mistake}")
+            if (test := self.noticed_by[number]) >= 0:
+                for place in _places(mistake):
+                    self.good[place][test] += 1
             self.found.append((mistake, code != 0))
             print("." if code else f"PASSED {mistake}\n", end="", flush=True)
+
+
+def _places(mistake: Mistake) -> tuple[object, object]:
+    """The function of a mistake, and its file."""
+    return (mistake.file, enclosing(mistake, PACKAGE)), mistake.file
 
 
 def try_mistakes(mistakes: Sequence[Mistake], tests: Sequence[str], jobs: int) -> list[tuple[Mistake, bool]]:
@@ -137,14 +162,13 @@ def passes(item: pytest.Item) -> bool:
     return False
 
 
-def notices(mistake: Mistake, items: Sequence[pytest.Item], tests: Sequence[Tested]) -> bool:
-    """Whether a test fails with this mistake."""
+def notices(mistake: Mistake, items: Sequence[pytest.Item], tests: Sequence[Tested]) -> int | None:
+    """The number of the first of these tests that fails with this mistake; ``APART`` where another process ran them."""
     file, line = str(PACKAGE / mistake.file), enclosing(mistake, PACKAGE)
     apart = line is None or Path(file).name in IN_WORKERS
     touching = [test for test in tests if ((file, line) in test.calls if not apart else _touches(test, file))]
-    touching.sort(key=lambda test: test.seconds)
     if apart:
-        return not passes_apart(mistake, [items[test.number].nodeid for test in touching])
+        return None if passes_apart(mistake, [items[test.number].nodeid for test in touching]) else APART
     module = ["feddc", *Path(mistake.file).with_suffix("").parts]
     importlib.import_module(".".join(module).removesuffix(".__init__"))  # some are imported when they are needed
     swap(mistake, file)
@@ -152,8 +176,8 @@ def notices(mistake: Mistake, items: Sequence[pytest.Item], tests: Sequence[Test
     for test in touching:
         signal.alarm(PATIENCE + int(10 * test.seconds))
         if not passes(items[test.number]):
-            return True
-    return False
+            return test.number
+    return None
 
 
 def _touches(test: Tested, file: str) -> bool:
