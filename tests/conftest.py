@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,12 @@ from torch import nn
 import feddc
 
 FAST = feddc.LocalTraining(epochs=2, batch_size=8, lr=0.05, lr_decay=0.9, weight_decay=1e-3, clip_norm=10.0)
+
+
+def pytest_configure() -> None:
+    """Ctrl-C is sent by tests, and is ignored in what a shell starts in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def make_federation(sizes: list[int], features: int = 6, classes: int = 3, seed: int = 0) -> feddc.Federation:

@@ -124,7 +124,6 @@ def try_mistakes(mistakes: Sequence[Mistake], tests: Sequence[str], jobs: int) -
 
     def work() -> bytes:
         torch.set_num_threads(1)
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # which a job in the background ignores
         taker = Taker(mistakes, jobs)
         options = ["-s", "-q", "--no-summary", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "timeout=0"]
         pytest.main([*options, *(str(ROOT / each) for each in tests)], plugins=[taker])
