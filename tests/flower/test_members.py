@@ -150,6 +150,18 @@ def test_a_newcomer_with_other_classes_is_refused(tmp_path: Path, said: Callable
     assert "client 4 has other columns or classes than the members agreed on" in said()
 
 
+def test_where_updates_are_guarded_the_members_stay_those_of_the_beginning(
+    tmp_path: Path, said: Callable[[], str]
+) -> None:
+    run = coordinator(feddc.FedAvg(), tmp_path, clients=4, rounds=3, robust="median", **EVERYONE)
+    with_client(grid_of(run), 4, present=False)
+    for record in run.run():
+        assert record.participants == (0, 1, 2, 3)
+        with_client(grid_of(run), 4, present=True)
+    assert "client 4 joins or has other samples than before, but with robust, privacy or secure" in said()
+    assert 4 not in run.members.nodes
+
+
 @pytest.mark.parametrize("algorithm", METHODS, ids=str)
 def test_the_simulator_replays_who_came_and_went(algorithm: Any, tmp_path: Path) -> None:
     run = coordinator(algorithm, tmp_path, clients=4, rounds=5, leave_after=0.001, **EVERYONE)
