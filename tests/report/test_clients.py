@@ -48,7 +48,7 @@ def test_sites_of_a_real_federation(tmp_path: Path) -> None:
     ]
     setting = with_records(tmp_path / "a", sites=sites)
     [strip] = strips(setting)
-    assert (strip["score"], strip["worst"]) == ([80.0, 60.0], 60.0)
+    assert (strip["label"], strip["score"], strip["worst"]) == ("FedDC", [80.0, 60.0], 60.0)
     table = site_table(setting.lines[0])
     assert table is not None
     assert [column.heading for column in table.columns] == ["samples", "accuracy (%)", "update ‖Δᵢ‖", "time", "moved"]

@@ -244,3 +244,25 @@ def test_of_many_that_are_equal_four_are_shown(tmp_path: Path) -> None:
     found = of(tmp_path)
     assert found.sentence == "One seed: no claim. Rounds to 90 %: FedAvg 7, FedProx 7, SCAFFOLD 7, FedDyn 7."
     assert found.cards[1].who == "5 methods"
+
+
+def test_a_method_alone_says_how_many_seeds_it_had(tmp_path: Path) -> None:
+    write_seeds(tmp_path, "feddc", [reaching(2, 3), reaching(3, 3)])
+    assert of(tmp_path).sentence == "FedDC: best accuracy 91.00 ± 0.00 %, rounds to 90 %: 2.5 ± 0.7 (2 seeds)."
+
+
+def test_two_seeds_are_enough_to_tell_what_was_looked_at_first(tmp_path: Path) -> None:
+    write_seeds(tmp_path, "fedavg", [[0.5, 0.910, 0.9200], [0.5, 0.91, 0.9205]])
+    write_seeds(tmp_path, "feddc", [[0.5, 0.910, 0.9600], [0.5, 0.91, 0.9606]])
+    assert of(tmp_path).sentence.startswith(
+        "No difference in rounds to 90 % is shown with these 2 seeds; FedDC has the highest best accuracy: 96.03 ± 0.04"
+    )
+
+
+def test_seeds_that_cannot_be_paired_do_not_show_that_there_is_no_difference(tmp_path: Path) -> None:
+    """FedAvg is the first in rounds, with seeds of its own; scores of the others have theirs in common."""
+    for seed in (7, 8, 9):
+        write_run(tmp_path / f"other-{seed}", method="fedavg", seed=seed, scores=[0.91, 0.92, 0.921])
+    write_seeds(tmp_path, "feddyn", [[0.5, 0.91, 0.921], [0.5, 0.91, 0.922], [0.5, 0.91, 0.923]])
+    write_seeds(tmp_path, "feddc", [[0.5, 0.91, 0.961], [0.5, 0.91, 0.963], [0.5, 0.91, 0.962]])
+    assert of(tmp_path).sentence.startswith("FedDC has the highest best accuracy: 96.20 ± 0.10 %, 4.00 points above")

@@ -195,3 +195,27 @@ def test_how_many_runs_are_unfinished(tmp_path: Path) -> None:
     for seed in (0, 1, 2):
         write_run(tmp_path / f"{seed}", seed=seed, done=3 if seed == 2 else None)
     assert "1 of 3 runs unfinished" in body(arrange(collect([tmp_path])))
+
+
+def test_what_all_runs_share_is_listed(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", seed=3, lr=0.25)
+    write_run(tmp_path / "b", seed=4, lr=0.25)
+    page = body(settings(tmp_path))
+    shared = dict(re.findall(r"<dt>(\w+)</dt><dd>(.*?)</dd>", page))
+    assert (shared["lr"], shared["clients"], shared["method"]) == ("0.25", "6", "feddc:alpha=0.1")
+    assert not {"seed", "cohort_size", "stop_at"} & set(shared)  # one differs, the others were not given
+
+
+def test_runs_that_diverged_are_named(tmp_path: Path) -> None:
+    write_run(tmp_path / "good", method="fedavg")
+    write_run(tmp_path / "lost", status="diverged")
+    page = body(settings(tmp_path))
+    assert re.findall(r"(\w+) diverged; its records end there", page) == ["lost"]
+
+
+def test_the_ablation_has_a_tab_of_its_own(tmp_path: Path) -> None:
+    write_comparison(tmp_path, ("feddc", "feddc:penalty=false"))
+    tables, _, rest = body(settings(tmp_path)).partition('id="alpha"')
+    assert "Best accuracy" in tables
+    assert "Ablation: the terms of FedDC" not in tables
+    assert rest.count("<figcaption>Ablation: the terms of FedDC") == 1

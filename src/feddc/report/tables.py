@@ -89,13 +89,9 @@ def score_table(setting: Setting) -> Table:
         columns.moved_total(),
         columns.time_total(),
     ]
-    shorter = [
-        line for line in setting.lines if 0 < (had := line.runs[0].config.rounds) < of_paper(line).budget and had
-    ]
-    note = ""
-    if shorter:
-        had, printed = shorter[0].runs[0].config.rounds, of_paper(shorter[0]).budget
-        note = f"The paper ran {printed} rounds, these runs had {had}."
+    both = [(line.runs[0].config.rounds, of_paper(line).budget) for line in setting.lines]
+    shorter = [f"The paper ran {printed} rounds, these runs had {had}." for had, printed in both if had < printed]
+    note = next(iter(shorter), "")
     return _table("best", f"Best {setting.measure.name}", setting.lines, shown, note)
 
 
