@@ -102,6 +102,17 @@ def test_a_split_without_samples_is_not_drawn(tmp_path: Path, monkeypatch: pytes
     assert split_figure(setting) is None
 
 
+def test_a_split_with_one_client_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_run(tmp_path / "a")
+    [setting] = arrange(collect([tmp_path]))
+    monkeypatch.setattr(series, "split", lambda _: {"counts": [[5, 0, 10]]})
+    figure = split_figure(setting)
+    assert figure is not None
+    [dots] = figure.axes[0].collections
+    assert dots.get_offsets().tolist() == [[0.0, 0.0], [0.0, 2.0]]  # type: ignore[union-attr]
+    assert dots.get_sizes().tolist() == [75.0, 150.0]  # type: ignore[attr-defined]
+
+
 def test_an_axis_leaves_the_worst_values_out() -> None:
     values = [float(each) for each in range(50)]
     assert _window(values, True) == pytest.approx((2 - 0.05 * 47, 49 + 0.05 * 47))

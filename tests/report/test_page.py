@@ -14,7 +14,7 @@ import pytest
 import feddc
 from feddc.report.commands import commands
 from feddc.report.lines import Setting, arrange
-from feddc.report.page import body, page as whole, render
+from feddc.report.page import _json as as_json, body, page as whole, render
 from feddc.report.runs import collect
 from feddc.report.tables import overview as overview_of
 from tests.report.runs import write_comparison, write_run
@@ -219,3 +219,9 @@ def test_the_ablation_has_a_tab_of_its_own(tmp_path: Path) -> None:
     assert "Best accuracy" in tables
     assert "Ablation: the terms of FedDC" not in tables
     assert rest.count("<figcaption>Ablation: the terms of FedDC") == 1
+
+
+def test_what_is_no_number_is_refused() -> None:
+    """Browsers cannot read a page's numbers with NaN among them."""
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        as_json({"score": float("nan")})

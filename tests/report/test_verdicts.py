@@ -155,3 +155,10 @@ def test_a_target_above_the_score_at_which_runs_stop_is_left_out() -> None:
     assert goals(setting) == (0.78, 0.8)
     [setting] = arrange([run(whole, 0.5, 0.8)])
     assert goals(setting) == (0.78, 0.8, 0.82)
+    lower = replace(short, config=replace(short.config, target=0.78))
+    [setting] = arrange([run(lower, 0.5, 0.8)])
+    assert goals(setting) == (0.78, 0.8)  # that at which they stop is among them
+
+
+def test_seeds_that_all_have_the_published_number_agree() -> None:
+    assert Compared("synthetic", "", "FedDC", None, Number(98.0), (98.0, 98.0, 98.0)).verdict() == "agrees"
