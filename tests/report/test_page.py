@@ -175,6 +175,13 @@ def test_two_seeds_are_one_command(tmp_path: Path) -> None:
     assert "--seed " not in line
 
 
+def test_two_methods_are_one_command(tmp_path: Path) -> None:
+    [setting] = settings(write_comparison(tmp_path / "c", ("fedavg", "feddc"), seed=5))
+    [line] = commands(setting)
+    assert line.startswith("feddc compare --methods fedavg,feddc:alpha=0.1 --data digits")
+    assert line.endswith("--seed 5")
+
+
 def test_two_settings_have_a_table_across_them(tmp_path: Path) -> None:
     titles = []
     for split in ("iid", "dirichlet:0.6"):

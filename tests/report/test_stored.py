@@ -125,10 +125,10 @@ def test_many_methods_are_rows_of_dots(tmp_path: Path) -> None:
 
 def test_the_scores_of_single_clients_are_stored_where_there_are_few(tmp_path: Path, cells: list[Cell]) -> None:
     file, one = tmp_path / "r.json", cells[0]
-    for clients in (0, 1, stored.FEW, stored.FEW + 1):
+    for clients in (0, 1, 20, 21):
         scores = tuple(0.5 + i / 100 for i in range(clients))
         stored.save(file, {one.key: replace(run(one, 0.5), clients=scores)})
-        assert stored.load(file)[one.key].clients == (scores if clients <= stored.FEW else ())
+        assert stored.load(file)[one.key].clients == (scores if clients <= 20 else ())
 
 
 def test_what_is_stored_is_short(tmp_path: Path, cells: list[Cell]) -> None:
