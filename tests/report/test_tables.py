@@ -178,3 +178,12 @@ def test_without_common_seeds_there_is_no_difference(tmp_path: Path) -> None:
     assert table is not None
     assert set(texts(table, "FedDC").values()) == {"no common seeds"}
     assert set(texts(table, "SCAFFOLD").values()) == {"one seed"}
+
+
+def test_without_fedavg_the_others_differ_from_the_first(tmp_path: Path) -> None:
+    for method in ("scaffold", "feddyn", "feddc"):
+        write_seeds(tmp_path, method, [reaching(2, 3), reaching(3, 3)])
+    table = difference_table(only(tmp_path))
+    assert table is not None
+    assert table.title == "Differences from SCAFFOLD"
+    assert [label for label, _ in table.rows] == ["FedDyn", "FedDC"]

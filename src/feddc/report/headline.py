@@ -140,7 +140,7 @@ def _card(setting: Setting, what: Quantity) -> Card:
 
 def _round_cost(setting: Setting, first: Line) -> str:
     base = setting.baseline(first)
-    if base is None or base is first or not (first.runs[0].records and base.runs[0].records):
+    if base is None or base is first:
         return ""
     times = f"{_per_client(first) / _per_client(base):.1f}"
     if times == "1.0":
