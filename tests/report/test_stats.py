@@ -54,7 +54,7 @@ def test_differences_that_are_equal_up_to_rounding_are_equal() -> None:
     assert len({one[seed] - other[seed] for seed in one}) > 1  # 0.01, and what floats make of it
     found = paired(one, other)
     assert found is not None
-    assert (found.p, found.significant) == (1.0, False)
+    assert (found.p, found.corrected, found.significant) == (1.0, 1.0, False)
 
 
 def test_identical_values_show_nothing() -> None:
