@@ -50,6 +50,7 @@ def _panel(axes: Any) -> Iterator[str]:
     for text in axes.texts:
         arrow = text.arrow_patch
         look = f"{text.arrowprops['arrowstyle']} {to_hex(arrow.get_edgecolor())} {arrow.get_linewidth():g}"
+        look += f" with a head of {text.get_fontsize():g} points"
         yield f"arrow {look} from {_numbers(text.get_position())} to {_numbers(text.xy)}"
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 from feddc.report.about import facts, parameters
-from feddc.report.clients import site_table, strips
+from feddc.report.clients import scores_in, site_table, strips
 from feddc.report.export import export_csv
 from feddc.report.lines import Setting, arrange
 from feddc.report.page import body
@@ -48,7 +49,10 @@ def test_sites_of_a_real_federation(tmp_path: Path) -> None:
     ]
     setting = with_records(tmp_path / "a", sites=sites)
     [strip] = strips(setting)
-    assert (strip["score"], strip["worst"]) == ([80.0, 60.0], 60.0)
+    assert (strip["label"], strip["score"], strip["worst"]) == ("FedDC", [80.0, 60.0], 60.0)
+    known = scores_in(setting.lines[0])
+    assert known is not None
+    assert known.scores == (0.8, 0.6)
     table = site_table(setting.lines[0])
     assert table is not None
     assert [column.heading for column in table.columns] == ["samples", "accuracy (%)", "update ‖Δᵢ‖", "time", "moved"]
@@ -102,3 +106,11 @@ def test_what_a_site_costs_is_added_up_and_what_it_has_is_the_last(tmp_path: Pat
     [(name, row)] = table.rows
     shown = {column.key: entry.numbers["mean"] for column, entry in zip(table.columns, row, strict=True)}
     assert (name, shown) == ("0", {"samples": 12, "update": 3.0, "drift": 0.5, "seconds": 1.5, "moved": 4000})
+
+
+def test_runs_that_finished_at_several_times_say_from_when_to_when(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / str(i), seed=i) for i in range(3)]
+    for run, seconds in zip(runs, (86400, 120, 120), strict=True):
+        os.utime(run / "summary.json", (seconds, seconds))
+    assert facts(collect(runs[1:]))["finished"] == "1970-01-01 00:02 UTC"
+    assert facts(collect(runs))["finished"] == "1970-01-01 00:02 UTC to 1970-01-02 00:00 UTC"

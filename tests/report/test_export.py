@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 
 from feddc.report import series
-from feddc.report.export import export_figures
-from feddc.report.figures import _window, convergence, drift, split as split_figure
+from feddc.report.dots import save_dots
+from feddc.report.export import export_csv, export_figures, export_latex
+from feddc.report.figures import _legend, _window, alpha, convergence, drift, new_figure, split as split_figure
 from feddc.report.lines import Setting, arrange
 from feddc.report.runs import collect
-from tests.report.runs import write_comparison, write_run
+from tests.report.runs import reaching, write_comparison, write_run, write_seeds
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -99,9 +102,81 @@ def test_a_split_without_samples_is_not_drawn(tmp_path: Path, monkeypatch: pytes
     assert split_figure(setting) is None
 
 
+def test_a_split_with_one_client_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_run(tmp_path / "a")
+    [setting] = arrange(collect([tmp_path]))
+    monkeypatch.setattr(series, "split", lambda _: {"counts": [[5, 0, 10]]})
+    figure = split_figure(setting)
+    assert figure is not None
+    [dots] = figure.axes[0].collections
+    assert dots.get_offsets().tolist() == [[0.0, 0.0], [0.0, 2.0]]  # type: ignore[union-attr]
+    assert dots.get_sizes().tolist() == [75.0, 150.0]  # type: ignore[attr-defined]
+
+
 def test_an_axis_leaves_the_worst_values_out() -> None:
     values = [float(each) for each in range(50)]
     assert _window(values, True) == pytest.approx((2 - 0.05 * 47, 49 + 0.05 * 47))
     assert _window(values, False) == pytest.approx((0 - 0.05 * 47, 47 + 0.05 * 47))
     assert _window(values[:25], True)[0] == pytest.approx(1 - 0.05 * 23)
     assert _window([3.0, 3.0], True) == (2.0, 4.0)
+
+
+@pytest.mark.parametrize("write", [export_csv, export_latex, lambda *args: export_figures(*args, [])])
+def test_folders_are_made(write: Any, setting: Setting, tmp_path: Path) -> None:
+    assert list(write([setting], tmp_path / "papers" / "first"))
+    assert any((tmp_path / "papers" / "first").iterdir())
+
+
+@pytest.mark.parametrize(("columns", "most"), [(1, 5), (2, 7)])
+def test_an_axis_has_no_more_steps_than_there_is_room_for(columns: int, most: int) -> None:
+    _, [axes] = new_figure(1, columns)
+    steps = axes.xaxis.get_major_locator().tick_values  # type: ignore[attr-defined]
+    assert (len(steps(0, most)), len(steps(0, most + 1))) == (most + 1, (most + 1) // 2 + 1)
+
+
+@pytest.mark.parametrize(
+    ("columns", "letters", "across"),
+    [(1, 10, 3), (1, 11, 2), (1, 3, 4), (2, 10, 6), (2, 11, 5), (1, 46, 1), (1, 60, 1), (2, 1, 9)],
+)
+def test_labels_of_a_legend_stand_side_by_side_as_far_as_there_is_room(columns: int, letters: int, across: int) -> None:
+    figure, [axes] = new_figure(1, columns)
+    height = figure.get_figheight()
+    for i in range(9):
+        axes.plot([0], [0], label=f"{i}" * (letters if i == 4 else 1))
+    _legend(figure, axes, columns)
+    assert figure.legends[0]._ncols == across  # type: ignore[attr-defined]
+    rows = -(-9 // across)
+    assert figure.get_figheight() == pytest.approx(height + 0.14 * rows - 0.15)
+
+
+@pytest.mark.parametrize(("values", "turned"), [(4, 0.0), (5, 90.0)])
+def test_more_than_four_values_of_alpha_are_written_upwards(values: int, turned: float, tmp_path: Path) -> None:
+    write_comparison(tmp_path, tuple(f"feddc:alpha={n}" for n in range(1, values + 1)), rounds=3)
+    [setting] = arrange(collect([tmp_path]))
+    figure = alpha(setting)
+    assert figure is not None
+    for axes in figure.axes:
+        labels = axes.get_xticklabels()
+        assert [label.get_text() for label in labels] == [str(n) for n in range(1, values + 1)]
+        assert {label.get_rotation() for label in labels} == {turned}
+
+
+def test_six_methods_are_rows_of_dots_and_five_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures: list[Any] = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: figures.append(figure))
+    methods = ("fedavg", "fedprox", "scaffold", "feddyn", "feddc", "fedadam")
+    for rounds, method in enumerate(methods, start=3):
+        write_seeds(tmp_path, method, [reaching(rounds, 9)])
+    [setting] = arrange(collect([tmp_path]))
+    assert not save_dots(replace(setting, lines=setting.lines[1:]), tmp_path / "dots.png")
+    assert save_dots(setting, tmp_path / "dots.png")
+    [figure] = figures
+    by_rounds, by_bytes, by_score = figure.axes
+    names = [label.get_text() for label in by_rounds.get_yticklabels()]
+    assert names == ["FedAdam", "FedDC", "FedDyn", "SCAFFOLD", "FedProx", "FedAvg"]
+    spent = {line.label: line.runs[0].reach(0.9) for line in setting.lines}
+    for name, rounds, moved, score in zip(names, by_rounds.lines, by_bytes.lines, by_score.lines, strict=True):
+        point = spent[name]
+        assert point is not None
+        assert (rounds.get_xdata(), moved.get_xdata()) == ([point.round], [point.moved / 1e6])
+        assert score.get_xdata() == pytest.approx([91.0])

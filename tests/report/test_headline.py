@@ -244,3 +244,61 @@ def test_of_many_that_are_equal_four_are_shown(tmp_path: Path) -> None:
     found = of(tmp_path)
     assert found.sentence == "One seed: no claim. Rounds to 90 %: FedAvg 7, FedProx 7, SCAFFOLD 7, FedDyn 7."
     assert found.cards[1].who == "5 methods"
+
+
+def test_a_method_alone_says_how_many_seeds_it_had(tmp_path: Path) -> None:
+    write_seeds(tmp_path, "feddc", [reaching(2, 3), reaching(3, 3)])
+    assert of(tmp_path).sentence == "FedDC: best accuracy 91.00 ± 0.00 %, rounds to 90 %: 2.5 ± 0.7 (2 seeds)."
+
+
+def test_two_seeds_are_enough_to_tell_what_was_looked_at_first(tmp_path: Path) -> None:
+    write_seeds(tmp_path, "fedavg", [[0.5, 0.910, 0.9200], [0.5, 0.91, 0.9205]])
+    write_seeds(tmp_path, "feddc", [[0.5, 0.910, 0.9600], [0.5, 0.91, 0.9606]])
+    assert of(tmp_path).sentence.startswith(
+        "No difference in rounds to 90 % is shown with these 2 seeds; FedDC has the highest best accuracy: 96.03 ± 0.04"
+    )
+
+
+def test_seeds_that_cannot_be_paired_do_not_show_that_there_is_no_difference(tmp_path: Path) -> None:
+    """FedAvg is the first in rounds, with seeds of its own; scores of the others have theirs in common."""
+    for seed in (7, 8, 9):
+        write_run(tmp_path / f"other-{seed}", method="fedavg", seed=seed, scores=[0.91, 0.92, 0.921])
+    write_seeds(tmp_path, "feddyn", [[0.5, 0.91, 0.921], [0.5, 0.91, 0.922], [0.5, 0.91, 0.923]])
+    write_seeds(tmp_path, "feddc", [[0.5, 0.91, 0.961], [0.5, 0.91, 0.963], [0.5, 0.91, 0.962]])
+    assert of(tmp_path).sentence.startswith("FedDC has the highest best accuracy: 96.20 ± 0.10 %, 4.00 points above")
+
+
+def test_a_method_alone_that_does_not_get_there_says_so_once(tmp_path: Path) -> None:
+    write_seeds(tmp_path, "feddc", [reaching(9, 3)])
+    assert of(tmp_path).sentence == "FedDC: best accuracy 50.00 %, rounds to 90 %: >3 (one seed)."
+
+
+def test_two_seeds_of_which_none_is_common_are_not_one_seed(tmp_path: Path) -> None:
+    for seed, method in enumerate(("fedavg", "fedavg", "feddc", "feddc")):
+        write_run(tmp_path / str(seed), method=method, seed=seed, scores=reaching(2, 3))
+    assert of(tmp_path).sentence.startswith("Fewer than two seeds in common: no claim.")
+
+
+def test_four_names_are_written_out(tmp_path: Path) -> None:
+    for method in ("fedavg", "fedprox", "scaffold", "feddc"):
+        write_seeds(tmp_path, method, [reaching(7, 10)])
+    assert of(tmp_path).cards[1].who == "FedAvg, FedProx, SCAFFOLD and FedDC"
+
+
+def test_the_first_stands_beside_fedavg_or_else_the_nearest(tmp_path: Path) -> None:
+    """Without FedAvg it was compared with the first in the list of methods, however far behind that was."""
+    write_seeds(tmp_path, "scaffold", [reaching(n, 40) for n in (35, 35, 36)])
+    write_seeds(tmp_path, "feddyn", [reaching(n, 40) for n in (15, 15, 16)])
+    write_seeds(tmp_path, "feddc", [reaching(n, 40) for n in (5, 5, 6)])
+    assert of(tmp_path).sentence == "FedDC reaches 90 % in the fewest rounds: 5.3 ± 0.6, 10 fewer than FedDyn."
+    write_seeds(tmp_path, "fedavg", [reaching(n, 40) for n in (25, 25, 26)])
+    assert of(tmp_path).sentence == "FedDC reaches 90 % in the fewest rounds: 5.3 ± 0.6, 20 fewer than FedAvg."
+
+
+def test_two_seeds_come_before_one(tmp_path: Path) -> None:
+    write_seeds(tmp_path, "feddc", [reaching(n, 30) for n in (5, 6)])
+    write_seeds(tmp_path, "fedavg", [reaching(n, 30) for n in (20, 22)])
+    write_seeds(tmp_path, "scaffold", [reaching(2, 30)])
+    assert of(tmp_path).sentence.startswith(
+        "FedDC reaches 90 % in the fewest rounds: 5.5 ± 0.7, 15.5 fewer than FedAvg."
+    )

@@ -14,7 +14,7 @@ import pytest
 import feddc
 from feddc.report.commands import commands
 from feddc.report.lines import Setting, arrange
-from feddc.report.page import body, page as whole, render
+from feddc.report.page import _json as as_json, body, page as whole, render
 from feddc.report.runs import collect
 from feddc.report.tables import overview as overview_of
 from tests.report.runs import write_comparison, write_run
@@ -175,6 +175,13 @@ def test_two_seeds_are_one_command(tmp_path: Path) -> None:
     assert "--seed " not in line
 
 
+def test_two_methods_are_one_command(tmp_path: Path) -> None:
+    [setting] = settings(write_comparison(tmp_path / "c", ("fedavg", "feddc"), seed=5))
+    [line] = commands(setting)
+    assert line.startswith("feddc compare --methods fedavg,feddc:alpha=0.1 --data digits")
+    assert line.endswith("--seed 5")
+
+
 def test_two_settings_have_a_table_across_them(tmp_path: Path) -> None:
     titles = []
     for split in ("iid", "dirichlet:0.6"):
@@ -195,3 +202,33 @@ def test_how_many_runs_are_unfinished(tmp_path: Path) -> None:
     for seed in (0, 1, 2):
         write_run(tmp_path / f"{seed}", seed=seed, done=3 if seed == 2 else None)
     assert "1 of 3 runs unfinished" in body(arrange(collect([tmp_path])))
+
+
+def test_what_all_runs_share_is_listed(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", seed=3, lr=0.25)
+    write_run(tmp_path / "b", seed=4, lr=0.25)
+    page = body(settings(tmp_path))
+    shared = dict(re.findall(r"<dt>(\w+)</dt><dd>(.*?)</dd>", page))
+    assert (shared["lr"], shared["clients"], shared["method"]) == ("0.25", "6", "feddc:alpha=0.1")
+    assert not {"seed", "cohort_size", "stop_at"} & set(shared)  # one differs, the others were not given
+
+
+def test_runs_that_diverged_are_named(tmp_path: Path) -> None:
+    write_run(tmp_path / "good", method="fedavg")
+    write_run(tmp_path / "lost", status="diverged")
+    page = body(settings(tmp_path))
+    assert re.findall(r"(\w+) diverged; its records end there", page) == ["lost"]
+
+
+def test_the_ablation_has_a_tab_of_its_own(tmp_path: Path) -> None:
+    write_comparison(tmp_path, ("feddc", "feddc:penalty=false"))
+    tables, _, rest = body(settings(tmp_path)).partition('id="alpha"')
+    assert "Best accuracy" in tables
+    assert "Ablation: the terms of FedDC" not in tables
+    assert rest.count("<figcaption>Ablation: the terms of FedDC") == 1
+
+
+def test_what_is_no_number_is_refused() -> None:
+    """Browsers cannot read a page's numbers with NaN among them."""
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        as_json({"score": float("nan")})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -22,6 +23,7 @@ def only(path: Path) -> Setting:
 def test_a_band_is_mean_and_deviation() -> None:
     assert band([[1, 3]]) == {"mean": [2.0], "sd": [1.4142]}
     assert band([[1], [3]]) == {"mean": [1.0, 3.0]}
+    assert band([[1, 3], [5]]) == {"mean": [2.0, 5.0], "sd": [1.4142, None]}
 
 
 def test_curves_are_means_over_seeds(tmp_path: Path) -> None:
@@ -60,8 +62,6 @@ def test_drift_of_the_cohort(tmp_path: Path) -> None:
 def test_heat_maps_show_what_their_name_says(tmp_path: Path) -> None:
     path = write_run(tmp_path / "a")
     text = (path / "records.jsonl").read_text().splitlines()
-    import json
-
     first = json.loads(text[0])
     first["drift"] |= {"update": [7.0] * len(first["participants"]), "drift": [3.0] * len(first["participants"])}
     (path / "records.jsonl").write_text("\n".join([json.dumps(first), *text[1:]]) + "\n")
@@ -109,3 +109,40 @@ def test_heat_maps_have_at_most_so_many_columns(tmp_path: Path, monkeypatch: pyt
     assert len(series.heats([setting, setting], setting)[0]["round"]) == 20
     monkeypatch.setattr(series, "HEAT_CELLS", 1200)
     assert len(series.heats([setting, setting], setting)[0]["round"]) == 50
+
+
+def test_rounds_that_share_a_column_are_averaged(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "a", rounds=4)
+    records = [json.loads(line) for line in (path / "records.jsonl").read_text().splitlines()]
+    for record, who, update in zip(records, ([0], [0, 1], [1], [1]), ([1.0], [2.0, 5.0], [6.0], [8.246]), strict=True):
+        record |= {"participants": who, "drift": {"update": update, "gap": update, "drift": None, "cosine": None}}
+    (path / "records.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    found = series.heat(only(path).lines[0], clients=3, columns=2)
+    assert found == {"round": [1, 3], "update": [[1.5, None], [5.0, 7.12], [None, None]]}
+
+
+def test_a_cosine_of_zero_is_zero(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "a", rounds=3)
+    records = [json.loads(line) for line in (path / "records.jsonl").read_text().splitlines()]
+    for record, cosine in zip(records, (0.0, 0.0, 0.3), strict=True):
+        record["drift"]["cosine"] = cosine
+    (path / "records.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    found = series.drift_curves(only(path).lines[0])
+    assert found is not None
+    assert found["cosine"]["mean"] == [0.1, 0.1, 0.1]
+
+
+def test_a_score_of_zero_is_zero(tmp_path: Path) -> None:
+    write_seeds(tmp_path, "feddc", [[0.0, 0.5]])
+    assert series.curves(only(tmp_path).lines[0])["score"]["mean"] == [0.0, 50.0]
+
+
+def test_megabytes_are_millions_of_bytes(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "a", rounds=1)
+    [record] = [json.loads(line) for line in (path / "records.jsonl").read_text().splitlines()]
+    (path / "records.jsonl").write_text(json.dumps(record | {"bytes_up": 1_000_000, "bytes_down": 51}) + "\n")
+    assert series.curves(only(path).lines[0])["megabytes"] == [1.0001]  # five digits
+
+
+def test_an_error_is_what_is_missing_with_five_digits() -> None:
+    assert series.error({"mean": [12.3456, 99.7], "sd": [1.0, 2.0]}) == {"mean": [87.654, 0.3], "sd": [1.0, 2.0]}

@@ -54,7 +54,7 @@ def test_differences_that_are_equal_up_to_rounding_are_equal() -> None:
     assert len({one[seed] - other[seed] for seed in one}) > 1  # 0.01, and what floats make of it
     found = paired(one, other)
     assert found is not None
-    assert (found.p, found.significant) == (1.0, False)
+    assert (found.p, found.corrected, found.significant) == (1.0, 1.0, False)
 
 
 def test_identical_values_show_nothing() -> None:
@@ -112,3 +112,22 @@ def test_one_comparison_is_not_said_to_be_corrected() -> None:
 
 def test_a_few_bytes_are_counted_one_by_one() -> None:
     assert (amount(999), amount(1000)) == ("999 bytes", "1.00 kB")
+
+
+def test_a_unit_begins_at_one_of_it() -> None:
+    for unit, size in (("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12)):
+        assert amount(size) == f"1.00 {unit}"
+        assert not amount(0.999 * size).endswith(unit)
+    assert (clock(59.9), clock(60)) == ("59.9 s", "1.00 min")
+    assert (clock(3599), clock(3600)) == ("60.0 min", "1.00 h")
+
+
+def test_a_sparkline_goes_from_low_to_high() -> None:
+    assert sparkline([0.5, 0.75, 1.0], 0.5) == "▁▅█"
+    assert sparkline([0.25, 0.375, 0.5, 0.9], 0.25, 0.5) == "▁▅██"
+    assert sparkline([0.1, 0.5], 0.5) == "▁▁"
+
+
+@pytest.mark.parametrize(("p", "shown"), [(0.0499, True), (0.05, False)])
+def test_a_difference_is_shown_where_p_is_below_five_percent(p: float, shown: bool) -> None:
+    assert Paired(1.0, 0.5, 1.5, p, 3, p).significant is shown

@@ -125,15 +125,15 @@ def test_many_methods_are_rows_of_dots(tmp_path: Path) -> None:
 
 def test_the_scores_of_single_clients_are_stored_where_there_are_few(tmp_path: Path, cells: list[Cell]) -> None:
     file, one = tmp_path / "r.json", cells[0]
-    for clients in (0, 1, stored.FEW, stored.FEW + 1):
+    for clients in (0, 1, 20, 21):
         scores = tuple(0.5 + i / 100 for i in range(clients))
         stored.save(file, {one.key: replace(run(one, 0.5), clients=scores)})
-        assert stored.load(file)[one.key].clients == (scores if clients <= stored.FEW else ())
+        assert stored.load(file)[one.key].clients == (scores if clients <= 20 else ())
 
 
 def test_what_is_stored_is_short(tmp_path: Path, cells: list[Cell]) -> None:
     file, one = tmp_path / "r.json", cells[0]
-    records = [Record(i, {"accuracy": 1 / 7} if i < 3 else {}, (), 700 * i, 900, 0.26) for i in (1, 2, 3)]
+    records = [Record(i, {"accuracy": 1 / 7} if i < 3 else {}, (), 700 * i, 800, 0.26) for i in (1, 2, 3)]
     known = ClientScores.of([1 / 3, 2 / 3], records[0].score)
     records[2] = replace(records[2], clients=known)
     stored.save(file, {one.key: of_records(one.config, records, "finished")})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from feddc.report.columns import rounds_text
 from feddc.report.differences import ratio
@@ -159,3 +160,30 @@ def test_what_was_spent_of_a_privacy_budget_is_a_column(tmp_path: Path) -> None:
     table = score_table(only(tmp_path))
     assert texts(table, "FedDC")["epsilon"] == "1.50"
     assert texts(table, "FedAvg")["epsilon"] == ""
+
+
+def test_runs_that_are_shorter_than_the_papers_say_so(tmp_path: Path) -> None:
+    cell: dict[str, Any] = {"data": "mnist", "clients": 100, "split": "iid", "target": 0.98}
+    write_run(tmp_path / "a", method="fedavg", rounds=600, **cell)
+    assert score_table(only(tmp_path)).note == ""
+    write_run(tmp_path / "b", method="feddc", rounds=599, **cell)
+    assert score_table(only(tmp_path)).note == "The paper ran 600 rounds, these runs had 599."
+
+
+def test_without_common_seeds_there_is_no_difference(tmp_path: Path) -> None:
+    for seed, method in enumerate(("fedavg", "fedavg", "feddc", "feddc")):
+        write_run(tmp_path / str(seed), method=method, seed=seed, scores=reaching(2, 3))
+    write_run(tmp_path / "one", method="scaffold", scores=reaching(2, 3))
+    table = difference_table(only(tmp_path))
+    assert table is not None
+    assert set(texts(table, "FedDC").values()) == {"no common seeds"}
+    assert set(texts(table, "SCAFFOLD").values()) == {"one seed"}
+
+
+def test_without_fedavg_the_others_differ_from_the_first(tmp_path: Path) -> None:
+    for method in ("scaffold", "feddyn", "feddc"):
+        write_seeds(tmp_path, method, [reaching(2, 3), reaching(3, 3)])
+    table = difference_table(only(tmp_path))
+    assert table is not None
+    assert table.title == "Differences from SCAFFOLD"
+    assert [label for label, _ in table.rows] == ["FedDyn", "FedDC"]

@@ -155,3 +155,18 @@ def test_a_target_above_the_score_at_which_runs_stop_is_left_out() -> None:
     assert goals(setting) == (0.78, 0.8)
     [setting] = arrange([run(whole, 0.5, 0.8)])
     assert goals(setting) == (0.78, 0.8, 0.82)
+    lower = replace(short, config=replace(short.config, target=0.78))
+    [setting] = arrange([run(lower, 0.5, 0.8)])
+    assert goals(setting) == (0.78, 0.8)  # that at which they stop is among them
+
+
+def test_seeds_that_all_have_the_published_number_agree() -> None:
+    assert Compared("synthetic", "", "FedDC", None, Number(98.0), (98.0, 98.0, 98.0)).verdict() == "agrees"
+
+
+@pytest.mark.parametrize(("rounds", "best"), [(599, []), (600, [(99.0,)])])
+def test_the_best_accuracy_is_compared_where_a_run_had_as_many_rounds_as_the_papers(
+    rounds: int, best: list[tuple[float, ...]]
+) -> None:
+    [cell] = select("alpha", Selection(["mnist"], None, None, ["0.15"], ["alpha=0.1"], rounds=rounds))
+    assert [each.values for each in compare([run(cell, 0.5, 0.99, 0.98)]) if each.target is None] == best

@@ -42,7 +42,7 @@ def scores_in(line: Line, kind: str = "clients") -> ClientScores | None:
 
 def _of_sites(record: Record) -> ClientScores | None:
     known = {site.client: (site.measures or {}).get(record.score.name) for site in record.sites}
-    return ClientScores.of([known.get(i) for i in range(max(known, default=-1) + 1)], record.score)
+    return ClientScores.of([known.get(i) for i in range(max(known) + 1)], record.score) if known else None
 
 
 def site_table(line: Line) -> Table | None:

@@ -83,8 +83,7 @@ def _all_tables(settings: Sequence[Setting]) -> Iterator[tuple[str, Table]]:
 
 
 def export_numbers(settings: Sequence[Setting], folder: Path) -> Iterator[Path]:
-    """Write the numbers that the figures of every setting draw."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write the numbers that the figures of every setting draw, into a folder that is there."""
     for setting in settings:
         for name, rows in NUMBERS.items():
             head, *found = rows(setting)

@@ -179,7 +179,8 @@ def _draw(axes: Axes, line: Line, look: Style, x: Sequence[float], values: serie
     style: dict[str, Any] = {"color": colour, "linestyle": DASHES[look.dash], "linewidth": 0.45 * look.width}
     axes.plot(x, values["mean"], label=line.label, marker="o" if len(x) == 1 else None, markersize=3, **style)
     if "sd" in values:
-        low, high = ([m + sign * s for m, s in zip(values["mean"], values["sd"], strict=True)] for sign in (-1, 1))
+        pairs = list(zip(values["mean"], values["sd"], strict=True))
+        low, high = [mean - sd for mean, sd in pairs], [mean + sd for mean, sd in pairs]
         axes.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
 
 

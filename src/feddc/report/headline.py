@@ -46,10 +46,12 @@ def headline(setting: Setting) -> Headline:
     if not over or (going and len(over) < 2):
         return Headline(_no_claim_yet(setting))
     best, rounds, moved = (make(setting, over) for make in (quantities.score, quantities.rounds, quantities.moved))
+    assert best is not None  # a line that was scored and has ended has a best score, and rounds to the target
+    assert rounds is not None
     shown = [each for each in (best, rounds, moved) if each is not None and (each is best or _arrives(setting, each))]
-    order = [each for each in (rounds, best) if each in shown and each is not None]
+    order = [each for each in (rounds, best) if each in shown]
     main = next((each for each in order if each.ranking.behind), order[0])  # what shows a difference, if anything does
-    sentence, detail = (_alone(setting, over[0]), "") if len(over) == 1 else _sentence(setting, main)
+    sentence, detail = (_alone(over[0], best, rounds), "") if len(over) == 1 else _sentence(setting, main)
     if main is not order[0] and order[0].ranking.seeds > 1:  # both were looked at, so both are told
         sentence = f"{_none_shown(order[0])}; {sentence}"
     if rounds not in shown and len(over) > 1:
@@ -118,11 +120,8 @@ def _why(what: Quantity) -> str:
     return ONE_SEED if len(what.ranking.first.runs) < 2 else NO_PAIRS
 
 
-def _alone(setting: Setting, line: Line) -> str:
+def _alone(line: Line, best: Quantity, rounds: Quantity) -> str:
     seeds = f"{len(line.runs)} seeds" if len(line.runs) > 1 else "one seed"
-    best, rounds = quantities.score(setting, [line]), quantities.rounds(setting, [line])
-    if best is None or rounds is None:
-        return f"{line.label} has not been judged."
     return f"{line.label}: {best.noun} {best.show(line)}, {rounds.noun}: {rounds.show(line)} ({seeds})."
 
 
@@ -141,7 +140,7 @@ def _card(setting: Setting, what: Quantity) -> Card:
 
 def _round_cost(setting: Setting, first: Line) -> str:
     base = setting.baseline(first)
-    if base is None or base is first or not (first.runs[0].records and base.runs[0].records):
+    if base is None or base is first:
         return ""
     times = f"{_per_client(first) / _per_client(base):.1f}"
     if times == "1.0":

@@ -36,7 +36,8 @@ class Quantity:
     def against(self, base: Line | None) -> tuple[str, str]:
         """The first beside FedAvg, or the nearest that is behind it; and the interval, test and seeds of that."""
         behind = self.ranking.behind
-        line, found = next((pair for pair in behind if pair[0] is base), behind[0])
+        nearest = min(behind, key=lambda pair: abs(pair[1].difference))
+        line, found = next((pair for pair in behind if pair[0] is base), nearest)
         note = self.short(line)
         words = f"{'at least ' if note else ''}{self.size(abs(found.difference))} {self.relation} {line.label}{note}"
         low, high = sorted((abs(found.low), abs(found.high)))

@@ -60,12 +60,12 @@ def rank(lines: Sequence[Line], judge: Criterion) -> Ranking | None:
     known = [(line, each) for line in lines if line.complete and (each := judge.values(line))]
     if not known:
         return None
-    sign = 1 if judge.higher else -1
+    choose = max if judge.higher else min
     repeated = [pair for pair in known if len(pair[1]) > 1]
-    first, own = max(repeated or known, key=lambda pair: sign * mean(pair[1].values()))
+    first, own = choose(repeated or known, key=lambda pair: mean(pair[1].values()))
     others = [line for line, _ in known if line is not first]
     found = judge.compare(first, others)
-    behind = tuple(pair for pair in found if pair[1].significant and sign * pair[1].difference > 0)
+    behind = tuple(pair for pair in found if pair[1].significant and (pair[1].difference > 0) == judge.higher)
     level = tuple(pair[0] for pair in found if all(pair is not each for each in behind))
     apart = tuple(line for line in others if all(line is not each for each, _ in found))
     seeds = min((each.seeds for _, each in found), default=1 if apart else len(own))

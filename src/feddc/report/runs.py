@@ -101,7 +101,7 @@ class Run:
         """The rounds within which a target that was not reached is known not to be. A run that diverged never will."""
         if self.status == "diverged":
             return self.config.rounds
-        return self.points[-1].round if self.points else 0
+        return self.points[-1].round
 
 
 def of_records(config: Config, records: Sequence[Record], status: Status, **more: Any) -> Run:

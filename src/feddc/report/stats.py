@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from statistics import mean, stdev
 from typing import Any
 
-LEVEL = 0.95
+CHANCE = 0.05
+"""The p below which a difference is shown, and what an interval leaves out."""
 TEST = "paired t-test"
 
 
@@ -28,7 +29,7 @@ class Paired:
     @property
     def significant(self) -> bool:
         """Whether a difference is shown: then the interval leaves out 0 too."""
-        return self.corrected < 1 - LEVEL
+        return self.corrected < CHANCE
 
     def reverse(self) -> Paired:
         """The other less the one."""
@@ -70,7 +71,7 @@ def paired(one: Mapping[Any, float], other: Mapping[Any, float], step: float = 0
     from scipy.special import stdtr, stdtrit  # Student's t, without the second that importing scipy.stats takes
 
     freedom = len(common) - 1
-    reach = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
+    reach = float(stdtrit(freedom, 1 - CHANCE / 2)) * error
     p = 2 * float(stdtr(freedom, -abs(centre) / error))
     return Paired(centre, centre - reach, centre + reach, p, len(common), p)
 

@@ -46,7 +46,7 @@ def _pack(run: Run) -> dict[str, Any]:
         "made": {key: value for key in MADE if (value := run.about.get("versions", {}).get(key)) is not None},
         "accuracy": [None if point.score is None else round(point.score, 5) for point in run.points],
         "kilobytes": [round(each / 1e3) for each in moved],
-        "seconds": round(run.points[-1].seconds or 0.0, 1),
+        "seconds": round(sum(record.seconds for record in run.records), 1),
     } | ({"clients": clients} if (clients := _clients(run)) else {})
 
 

@@ -89,13 +89,9 @@ def score_table(setting: Setting) -> Table:
         columns.moved_total(),
         columns.time_total(),
     ]
-    shorter = [
-        line for line in setting.lines if 0 < (had := line.runs[0].config.rounds) < of_paper(line).budget and had
-    ]
-    note = ""
-    if shorter:
-        had, printed = shorter[0].runs[0].config.rounds, of_paper(shorter[0]).budget
-        note = f"The paper ran {printed} rounds, these runs had {had}."
+    both = [(line.runs[0].config.rounds, of_paper(line).budget) for line in setting.lines]
+    shorter = [f"The paper ran {printed} rounds, these runs had {had}." for had, printed in both if had < printed]
+    note = next(iter(shorter), "")
     return _table("best", f"Best {setting.measure.name}", setting.lines, shown, note)
 
 
@@ -196,23 +192,23 @@ def _pivot(title: str, settings: Sequence[Setting], make: Make, printed: Make | 
 
 def _groups(settings: Sequence[Setting]) -> list[tuple[str, list[Setting]]]:
     """Settings that share a table: they differ in who holds what. Each group's columns are named by what differs."""
-    places: dict[tuple[object, ...], list[Setting]] = {}
+    places: dict[tuple[str, object], list[Setting]] = {}
     for setting in settings:
         places.setdefault(_group(setting.config), []).append(setting)
     found = []
-    for members in places.values():
+    for (name, _), members in places.items():
         configs = [setting.config for setting in members]
-        varying = [name for name in SETTING if len({getattr(config, name) for config in configs}) > 1]
-        shared = [name for name in SETTING if name not in varying]
-        data = [Spec.parse(configs[0].data).name] if "data" in varying else []
+        varying = [key for key in SETTING if len({getattr(config, key) for config in configs}) > 1]
+        shared = [key for key in SETTING if key not in varying]
+        data = [name] if "data" in varying else []
         title = ", ".join(filter(None, [*data, describe(configs[0], shared)]))
         named = [_named(setting, varying) for setting in members]
         found.append((title, named))
     return found
 
 
-def _group(config: Config) -> tuple[object, ...]:
-    return Spec.parse(config.data).name, config.clients, config.participation, config.cohort_size
+def _group(config: Config) -> tuple[str, object]:
+    return Spec.parse(config.data).name, (config.clients, config.participation, config.cohort_size)
 
 
 def _named(setting: Setting, varying: Sequence[str]) -> Setting:
