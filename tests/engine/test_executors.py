@@ -318,6 +318,14 @@ class Mixing(nn.Linear):
         return out - out.mean(dim=0)
 
 
+class HardlyMixing(nn.Linear):
+    """A gradient that padding changes by a hundredth."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = super().forward(x.flatten(1))
+        return out - 0.02 * out.mean(dim=0)
+
+
 @pytest.mark.parametrize(
     ("module", "sentence"),
     [
@@ -325,6 +333,7 @@ class Mixing(nn.Linear):
         (nn.Sequential(nn.Flatten(), nn.Linear(6, 4), nn.Dropout(0.5)), "torch.func cannot train the model in rows: "),
         (Peeking(6, 4), "torch.func cannot train the model in rows: "),
         (Mixing(6, 4), "the model cannot be trained in rows: it draws at random or mixes a batch's samples"),
+        (HardlyMixing(6, 4), "the model cannot be trained in rows: it draws at random or mixes a batch's samples"),
     ],
 )
 def test_what_cannot_be_vectorised_says_why(module: nn.Module, sentence: str) -> None:

@@ -197,6 +197,12 @@ def test_a_round_without_anybody_is_noise_alone() -> None:
     assert empty  # which without privacy would have been drawn again
 
 
+def test_a_federation_of_one_client_can_have_central_noise() -> None:
+    quiet, loud = (run(feddc.FedDC(), [12], rounds=2, privacy=f"central:clip=0.5:noise={n}") for n in (0, 1))
+    assert quiet.round == loud.round == 2
+    assert not torch.allclose(quiet.server.model, loud.server.model)
+
+
 def test_the_budget_ends_a_run_before_it_is_exceeded() -> None:
     options: dict[str, Any] = {"privacy": "central:noise=1.5", "epsilon": 6.0, "participation": 0.5}
     simulation = run(feddc.FedAvg(), [5] * 8, rounds=200, **options)
