@@ -418,6 +418,7 @@ def test_a_long_run_starts_workers(monkeypatch: pytest.MonkeyPatch) -> None:
         (100, 10.0, "cpu", [50, 50]),  # 1 + 0.2 · 110 / 10 = 3.2: two, and not four
         (100, 2.0, "cpu", [12, 13] * 4),  # 11.2: eight
         (90, 10.0, "cpu", [45, 45]),  # 3.0: two
+        (75, 5.0, "cpu", [18, 19, 19, 19]),  # 1 + 0.2 · 80 / 5 = 4.2: four
         (8, 0.1, "cpu", [2, 2, 2, 2]),  # never less than two clients in one
         (3, 0.1, "cpu", [3]),
         (600, 1e9, "cpu", [200, 200, 200]),  # at most 256 at a time

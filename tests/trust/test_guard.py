@@ -214,6 +214,26 @@ def test_the_budget_ends_a_run_before_it_is_exceeded() -> None:
     )
 
 
+def test_rounds_that_were_taken_back_stay_spent() -> None:
+    simulation = feddc.Simulation(
+        feddc.FedAvg(), nn.Linear(6, 3), make_federation([5] * 8), rounds=200, participation=0.5, training=FAST,
+        privacy="central:noise=1.5", epsilon=6.0, evaluate_every=1000,
+    )  # fmt: skip
+    assert simulation.guard is not None
+    budget = simulation.guard.budget
+    assert budget is not None
+    first = simulation.step()
+    assert (first.epsilon, first.accuracy) == (budget.epsilon(1), None)
+    most = next(rounds for rounds in range(1, 200) if not budget.allows(rounds + 1))
+    simulation.undone = most - 1
+    assert not simulation.within_budget
+    simulation.undone = most - 2
+    assert simulation.within_budget
+    [last] = simulation.run()
+    assert (last.round, last.epsilon) == (2, budget.epsilon(most))
+    assert last.accuracy is not None  # the last round that the budget allows is evaluated
+
+
 def test_a_round_of_feddc_costs_what_a_round_of_fedavg_does() -> None:
     """The same noise on the same one vector: model, drift and variate are computed from it and from nothing else."""
     spent, noises = [], []
