@@ -13,6 +13,7 @@ from torch import nn
 
 import feddc
 from feddc.engine.executors import Parts, Trained, part_size, parts
+from feddc.engine.screening import bad_rows
 from feddc.models import Buffers
 from tests.conftest import FAST, make_federation
 
@@ -116,6 +117,12 @@ def test_by_default_a_bad_update_stops_the_run(value: float, words: str) -> None
         simulation.step()
     with pytest.raises(feddc.RunError, match="round 1 was not finished"):
         simulation.state()
+
+
+def test_only_parameters_above_a_hundred_million_are_absurd() -> None:
+    params = torch.tensor([[1e8, 0], [0, -1e8], [0, 100_000_000.5], [-100_000_000.5, 0]], dtype=torch.float64)
+    assert bad_rows([5, 6, 7, 8], params, ()) == tuple(feddc.Rejected(i, "numbers above 1e+08") for i in (7, 8))
+    assert bad_rows([5, 6], params[:2], (params[2:],)) == ()  # what else is sent may be as large as it likes
 
 
 def test_a_state_that_overflows_is_bad_even_if_the_parameters_are_not() -> None:

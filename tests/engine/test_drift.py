@@ -58,9 +58,10 @@ def test_a_pair_needs_two_clients_that_moved() -> None:
     assert DriftMeter().result() is None
 
 
-def test_opposite_clients_have_cosine_minus_one() -> None:
+@pytest.mark.parametrize("size", [1.0, 0.01])
+def test_opposite_clients_have_cosine_minus_one(size: float) -> None:
     meter = DriftMeter()
-    meter.add(torch.tensor([[1.0, 2.0], [-2.0, -4.0], [0.0, 0.0]]), KeepsNothing(), KeepsNothing())
+    meter.add(size * torch.tensor([[1.0, 2.0], [-2.0, -4.0], [0.0, 0.0]]), KeepsNothing(), KeepsNothing())
     found = meter.result()
     assert found is not None
     assert found.cosine == pytest.approx(-1, abs=1e-6)

@@ -137,9 +137,13 @@ def test_a_processor_that_only_imitates_it_is_reported(monkeypatch: pytest.Monke
 def test_the_slowdown_is_that_of_a_product(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = {torch.bfloat16: 6.0, torch.float32: 2.0}
     monkeypatch.undo()
-    monkeypatch.setattr(precision, "_best", lambda rows: seconds[rows.dtype])
+    threads = []
+    monkeypatch.setattr(precision, "_best", lambda rows: threads.append(torch.get_num_threads()) or seconds[rows.dtype])
     precision.cpu_slowdown.cache_clear()
+    before = torch.get_num_threads()
     assert precision.cpu_slowdown() == 3.0
+    assert threads == [1, 1]
+    assert torch.get_num_threads() == before
     precision.cpu_slowdown.cache_clear()
 
 
