@@ -146,6 +146,14 @@ def test_dropouts_are_the_same_for_every_method_and_cost_what_they_were_sent() -
     assert 5 < sum(len(r.dropped) for r in runs[0]) < 30
 
 
+def test_whoever_drops_out_was_sent_the_buffers_too() -> None:
+    model = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.Linear(4, 3))
+    options: dict[str, Any] = {"rounds": 6, "training": FAST, "dropout": 0.5}
+    for record in feddc.simulate(feddc.FedAvg(), model, make_federation(SIZES), **options):
+        one = 4 * (6 * 4 + 4 + 2 * 4 + 4 * 3 + 3) + 4 * 2 * 4 + 8  # parameters, running means and variances, a counter
+        assert (record.bytes_down, record.bytes_up) == (5 * one, len(record.participants) * one)
+
+
 def test_when_nobody_answers_the_server_stays() -> None:
     simulation = make(feddc.FedDC(), rounds=30, dropout=0.9)
     before = simulation.server

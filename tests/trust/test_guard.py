@@ -330,5 +330,6 @@ def test_what_cannot_be_covered_is_refused() -> None:
             feddc.Simulation(feddc.FedAvg(), model, make_federation([5, 5, 5]), rounds=1, **options)
         with pytest.raises(ConfigError, match="reads how far clients disagree"):
             run(feddc.FedDC(server=ExP()), [5, 5, 5], **options)
+    run(feddc.FedDC(server=ExP()), [5, 5, 5], rounds=1, privacy="local:clip=1:noise=0.1")  # which hides nothing of that
     with pytest.raises(ConfigError, match="sends more than its update"):
         run(feddc.FedDC(form="paper"), [5, 5, 5], robust="median")
