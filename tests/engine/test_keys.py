@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import typing
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +17,7 @@ from feddc.engine import batches, local
 from feddc.engine.batches import augmentation, plan
 from feddc.engine.guarding import keyed
 from feddc.engine.keys import _NUMBERS, Purpose, generator
-from feddc.engine.local import Job, Start, train_client
+from feddc.engine.local import Job, Start, seeded, train_client
 from feddc.models import FlatModel
 from feddc.trust.guard import SERVER
 from feddc.types import Correction
@@ -66,8 +67,12 @@ def test_the_server_and_every_client_have_noise_of_their_own() -> None:
 
 def test_torch_draws_for_every_client_and_round_on_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     seeds: list[int] = []
-    seeded = local.seeded
-    monkeypatch.setattr(local, "seeded", lambda seed, device: seeds.append(seed) or seeded(seed, device))
+
+    def noted(seed: int, device: torch.device) -> AbstractContextManager[None]:
+        seeds.append(seed)
+        return seeded(seed, device)
+
+    monkeypatch.setattr(local, "seeded", noted)
     module = nn.Linear(6, 3)
     job, flat = Job(module, make_federation([2] * 20), replace(FAST, epochs=1), 0, None), FlatModel(module)
     for round in range(1, 9):

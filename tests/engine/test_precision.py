@@ -138,7 +138,12 @@ def test_the_slowdown_is_that_of_a_product(monkeypatch: pytest.MonkeyPatch) -> N
     seconds = {torch.bfloat16: 6.0, torch.float32: 2.0}
     monkeypatch.undo()
     threads = []
-    monkeypatch.setattr(precision, "_best", lambda rows: threads.append(torch.get_num_threads()) or seconds[rows.dtype])
+
+    def timed(rows: torch.Tensor) -> float:
+        threads.append(torch.get_num_threads())
+        return seconds[rows.dtype]
+
+    monkeypatch.setattr(precision, "_best", timed)
     precision.cpu_slowdown.cache_clear()
     before = torch.get_num_threads()
     assert precision.cpu_slowdown() == 3.0
