@@ -73,6 +73,7 @@ def test_every_client_and_round_is_rounded_by_draws_of_its_own() -> None:
 def test_bytes() -> None:
     vector = torch.zeros(1000)
     assert [packed_bytes(kind, vector) for kind in ("none", "bf16", "int8")] == [4000, 2000, 1016]  # type: ignore[arg-type]
+    assert [packed_bytes("int8", vector[:size]) for size in (0, 1, 256, 257)] == [0, 5, 260, 265]
 
 
 @pytest.mark.parametrize("size", [0, 1, 255, 256, 257, 1000])
