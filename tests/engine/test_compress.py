@@ -53,7 +53,9 @@ def test_int8_never_exceeds_the_largest_number_of_a_block(draw: float, monkeypat
     monkeypatch.setattr(torch, "rand", lambda shape, **_: torch.full(shape, draw))
     for size in torch.logspace(-3, 0, 200).tolist():
         vector = torch.tensor([size, -size, 0.0])
-        assert rounded("int8", vector, rng()).tolist() == pytest.approx(vector.tolist(), abs=size / 100)
+        arrived = rounded("int8", vector, rng())
+        assert float(arrived.abs().max()) == pytest.approx(size)
+        assert arrived.tolist() == pytest.approx(vector.tolist(), abs=size / 100)
 
 
 def test_bf16_rounds_down_what_is_drawn_to_stay() -> None:
