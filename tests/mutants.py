@@ -39,7 +39,7 @@ TESTS = {
     ],
     "report": ["tests/report"],
 }
-ELSEWHERE = ("engine/executors/ray.py",)
+ELSEWHERE = ("engine/executors/ray.py", "engine/executors/ray_actor.py")
 """Run by processes of their own, with tests that start a cluster: too slow to be tried here."""
 WANTED = 0.95
 OPERATORS: dict[type[ast.AST], type[ast.AST]] = {

@@ -13,6 +13,7 @@ from torch import nn
 
 import feddc
 from feddc.engine.executors import Parts, Trained, part_size, parts
+from feddc.engine.screening import bad_rows
 from feddc.models import Buffers
 from tests.conftest import FAST, make_federation
 
@@ -118,6 +119,12 @@ def test_by_default_a_bad_update_stops_the_run(value: float, words: str) -> None
         simulation.state()
 
 
+def test_only_parameters_above_a_hundred_million_are_absurd() -> None:
+    params = torch.tensor([[1e8, 0], [0, -1e8], [0, 100_000_000.5], [-100_000_000.5, 0]], dtype=torch.float64)
+    assert bad_rows([5, 6, 7, 8], params, ()) == tuple(feddc.Rejected(i, "numbers above 1e+08") for i in (7, 8))
+    assert bad_rows([5, 6], params[:2], (params[2:],)) == ()  # what else is sent may be as large as it likes
+
+
 def test_a_state_that_overflows_is_bad_even_if_the_parameters_are_not() -> None:
     """The variate is delta / (K·lr)."""
     training = feddc.LocalTraining(epochs=1, batch_size=8, lr=1e-40, weight_decay=0.0)
@@ -137,6 +144,14 @@ def test_dropouts_are_the_same_for_every_method_and_cost_what_they_were_sent() -
         assert record.bytes_down == full.bytes_down
         assert record.bytes_up == full.bytes_up * len(record.participants) / 5
     assert 5 < sum(len(r.dropped) for r in runs[0]) < 30
+
+
+def test_whoever_drops_out_was_sent_the_buffers_too() -> None:
+    model = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.Linear(4, 3))
+    options: dict[str, Any] = {"rounds": 6, "training": FAST, "dropout": 0.5}
+    for record in feddc.simulate(feddc.FedAvg(), model, make_federation(SIZES), **options):
+        one = 4 * (6 * 4 + 4 + 2 * 4 + 4 * 3 + 3) + 4 * 2 * 4 + 8  # parameters, running means and variances, a counter
+        assert (record.bytes_down, record.bytes_up) == (5 * one, len(record.participants) * one)
 
 
 def test_when_nobody_answers_the_server_stays() -> None:

@@ -47,9 +47,35 @@ def test_what_was_rounded_is_not_rounded_again(kind: Any) -> None:
         assert torch.equal(once.bfloat16().float(), once)
 
 
+@pytest.mark.parametrize("draw", [0.0, 1 - 2**-24])
+def test_int8_never_exceeds_the_largest_number_of_a_block(draw: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is drawn, and however a quotient is rounded."""
+    monkeypatch.setattr(torch, "rand", lambda shape, **_: torch.full(shape, draw))
+    for size in torch.logspace(-3, 0, 200).tolist():
+        vector = torch.tensor([size, -size, 0.0])
+        arrived = rounded("int8", vector, rng())
+        assert float(arrived.abs().max()) == pytest.approx(size)
+        assert arrived.tolist() == pytest.approx(vector.tolist(), abs=size / 100)
+
+
+def test_bf16_rounds_down_what_is_drawn_to_stay() -> None:
+    """The largest lower half there is stays below the next number in one draw of 65536."""
+    bits = torch.full((2**20,), 0x3F80FFFF, dtype=torch.int32)
+    arrived = rounded("bf16", bits.view(torch.float32), rng())
+    assert set(arrived.tolist()) == {1.0, 1.0078125}
+    assert 1 <= int((arrived == 1).sum()) <= 48
+
+
+def test_every_client_and_round_is_rounded_by_draws_of_its_own() -> None:
+    vector, both = torch.randn(64, generator=rng()), Compression("bf16", seed=3)
+    updates = {both.pack_update(vector, client, round).tobytes() for client in range(20) for round in range(1, 11)}
+    assert len(updates) == 200
+
+
 def test_bytes() -> None:
     vector = torch.zeros(1000)
     assert [packed_bytes(kind, vector) for kind in ("none", "bf16", "int8")] == [4000, 2000, 1016]  # type: ignore[arg-type]
+    assert [packed_bytes("int8", vector[:size]) for size in (0, 1, 256, 257)] == [0, 5, 260, 265]
 
 
 @pytest.mark.parametrize("size", [0, 1, 255, 256, 257, 1000])
@@ -84,6 +110,7 @@ def test_a_number_that_is_not_finite_arrives_as_such(kind: Any, bad: float) -> N
     vector[300] = bad
     arrived = rounded(kind, vector, rng(1))
     assert not torch.isfinite(arrived[300])
+    assert kind == "bf16" or torch.isnan(arrived[BLOCK : 2 * BLOCK]).all()  # the whole block, which says so
     assert torch.isfinite(torch.cat([arrived[:BLOCK], arrived[2 * BLOCK :]])).all()
 
 

@@ -21,6 +21,7 @@ def job(module: nn.Module, shape: tuple[int, ...], fixed: int | None = None, **t
 def test_products_are_counted() -> None:
     dense = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
     assert cost.forward_flops(job(dense, (6,))) == 2 * (6 * 8 + 8 + 8 * 3 + 3)  # biases count: parameters used once
+    assert cost.forward_flops(job(nn.Sequential(nn.Linear(6, 1), nn.Linear(1, 3)), (6,))) == 2 * (6 + 1 + 3 + 3)
     convolution = nn.Sequential(nn.Conv2d(1, 4, 3), nn.Flatten(), nn.Linear(64, 3))
     assert cost.forward_flops(job(convolution, (1, 6, 6))) == 2 * (4 * 4 * 4 * 9 + 64 * 3)
 

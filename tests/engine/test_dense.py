@@ -71,6 +71,18 @@ def test_the_gradient_of_one_client_is_that_of_autograd(module: nn.Module) -> No
         torch.testing.assert_close(found, model.grads, rtol=1e-4, atol=1e-5)
 
 
+def test_the_first_batch_of_many_clients_may_be_one_sample_each() -> None:
+    module = DENSE[0]
+    layers = dense_layers(module)
+    assert layers is not None
+    params = torch.randn(3, FlatModel(module).params.numel())
+    found, wanted = torch.zeros_like(params), torch.zeros_like(params)
+    x, y = torch.randn(3, 1, 6), torch.randint(3, (3, 1))
+    DenseRows(layers, params, found)(x, y, 1.0)
+    FunctionalGradient(module, params, wanted, feddc.Classification())(x, y, 1.0)
+    torch.testing.assert_close(found, wanted)
+
+
 @pytest.mark.parametrize("module", OTHERS, ids=str)
 def test_other_networks_are_left_to_autograd(module: nn.Module) -> None:
     assert dense_layers(module) is None

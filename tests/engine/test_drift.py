@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import feddc
 from feddc.engine.drift import Drift, DriftMeter
-from feddc.engine.growth import Growth, growth_sentence, warning
+from feddc.engine.growth import Growth, GrowthWatch, growth_sentence, warning
 from tests.conftest import FAST, make_federation
 
 
@@ -58,9 +58,10 @@ def test_a_pair_needs_two_clients_that_moved() -> None:
     assert DriftMeter().result() is None
 
 
-def test_opposite_clients_have_cosine_minus_one() -> None:
+@pytest.mark.parametrize("size", [1.0, 0.01])
+def test_opposite_clients_have_cosine_minus_one(size: float) -> None:
     meter = DriftMeter()
-    meter.add(torch.tensor([[1.0, 2.0], [-2.0, -4.0], [0.0, 0.0]]), KeepsNothing(), KeepsNothing())
+    meter.add(size * torch.tensor([[1.0, 2.0], [-2.0, -4.0], [0.0, 0.0]]), KeepsNothing(), KeepsNothing())
     found = meter.result()
     assert found is not None
     assert found.cosine == pytest.approx(-1, abs=1e-6)
@@ -128,6 +129,32 @@ def test_growth_in_proportion_to_rounds_is_not_reported(rate: float, grows: bool
     drifts = [Drift((0.0,), (norm,), (0.0,)) for norm in norms]
     records = [feddc.Record(t, {}, (3,), 0, 0, 0.0, drift=drift) for t, drift in enumerate(drifts, 1)]
     assert (warning(records) is not None) == grows
+
+
+@pytest.mark.parametrize(
+    ("norms", "grown"),
+    [
+        ([0.1, 0.1, 0.1, 0.2, 0.3, 0.3, 0.3, 0.7], (0.2, 0.7)),
+        ([0.1, 0.1, 0.1, 0.2, 0.3, 0.3, 0.3, 0.6], None),  # three times as much is still no alarm
+        ([0.1, 0.1, 0.1, 0.2, 0.7, 0.7, 0.7], None),  # too few rounds to tell
+        ([0.9, 0.1, 0.1, 0.1, 0.7, 0.7, 0.7, 2.8], (0.9, 2.8)),
+        ([0.0, 0.0, 0.0, 0.0, 0.7, 0.7, 0.7, 0.7], None),  # nothing to compare with
+    ],
+)
+def test_the_halves_of_a_clients_rounds_are_compared(norms: list[float], grown: tuple[float, float] | None) -> None:
+    watch = GrowthWatch()
+    drifts = [Drift((0.0,), (norm,), (0.0,)) for norm in norms]
+    found = [watch.add(feddc.Record(t, {}, (3,), 0, 0, 0.0, drift=drift)) for t, drift in enumerate(drifts, 1)]
+    assert found[:-1] == [None] * (len(norms) - 1)
+    assert found[-1] == (None if grown is None else Growth("drift", 3, 8, *grown))
+
+
+def test_of_several_clients_the_one_that_grew_most_is_named() -> None:
+    watch = GrowthWatch()
+    gaps = [(10.0, 1.0, 10.0)] * 7 + [(40.0, 5.0, 20.0)]
+    drifts = [Drift((0.0,) * 3, gap, (0.0,) * 3) for gap in gaps]
+    *_, last = (watch.add(feddc.Record(t, {}, (2, 4, 6), 0, 0, 0.0, drift=each)) for t, each in enumerate(drifts, 1))
+    assert last == Growth("drift", 4, 8, 1.0, 5.0)
 
 
 def test_a_hint_for_a_method_that_no_registry_knows() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,9 @@ from feddc.algorithms import METHODS as REGISTRY, make_method
 from feddc.engine.cost import step_flops
 from feddc.engine.evaluation import Evaluation
 from feddc.engine.executors import Executor, InProcess, Vectorised, Workers, choose, vectorised
-from feddc.engine.executors.base import chunk_size, moved, part_size
+from feddc.engine.executors.base import chunk_size, moved, one_thread, part_size
+from feddc.engine.executors.choose import usable_cores
+from feddc.engine.executors.shared import SharedMemory
 from feddc.engine.local import Job, Start
 from feddc.engine.rows import RowTrainer
 from feddc.models import FlatModel
@@ -79,6 +82,7 @@ def corrections(rows: int, params: int) -> list[Correction]:
         Correction(scale=0.3, ahead=offset, decay=0.2),
         Correction(scale=0.3),
         Correction(linear, dual=offset, consensus=0.1 * offset.flip(1)),
+        Correction(linear, scale=2.0),
     ]
 
 
@@ -114,7 +118,7 @@ def workers() -> Iterator[Workers]:
     executor.close()
 
 
-@pytest.mark.parametrize("which", range(8))
+@pytest.mark.parametrize("which", range(9))
 def test_workers_give_the_bits_of_in_process(workers: Workers, which: int) -> None:
     plain = InProcess(workers.job)
     begin = start(workers.job.module)
@@ -249,6 +253,26 @@ def test_rows_take_the_steps_of_single_clients(module: nn.Module, options: dict[
             torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("norm", [0.0, 1e-7, 1.0])
+def test_rows_climb_as_far_as_a_single_client_on_hardly_a_gradient(
+    norm: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = RowTrainer(job(dense(), [3, 4], steps=1, sam=0.3), torch.device("cpu"))
+    monkeypatch.setattr(trainer, "_gradient", lambda _, grads, __: lambda *_: grads.add_(norm / grads.shape[1] ** 0.5))
+    still = torch.zeros(2, start(dense()).model.numel())
+    _, climbed = trainer.train([0, 1], start(dense()), Correction(dual=still, consensus=still))
+    assert climbed is not None
+    assert climbed.norm(dim=1).tolist() == pytest.approx([0.3 * norm / (norm + 1e-7)] * 2, rel=1e-3)
+
+
+@pytest.mark.parametrize("module", [dense(), Gated()])
+def test_a_federation_of_one_sample_is_trained_in_rows(module: nn.Module) -> None:
+    begin = start(module)
+    expected = outcome(InProcess(job(module, [1])), [0], begin, Correction())
+    for got, want in zip(outcome(Vectorised(job(module, [1])), [0], begin, Correction()), expected, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-6)
+
+
 def jitter(batch: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
     return batch + torch.from_numpy(rng.normal(size=batch.shape).astype(np.float32))
 
@@ -303,6 +327,8 @@ def test_vectorised_says_in_how_many_processes(monkeypatch: pytest.MonkeyPatch) 
         assert both.reason == "vectorised on cpu in 2 worker processes, as asked"
         both.executor.close()
         assert choose(task, 1, 140, Compute("vectorised")).reason == "vectorised on cpu, as asked"
+        elsewhere = choose(task, 10**6, 140, Compute("vectorised", device="cpu:0"))
+        assert elsewhere.reason == "vectorised on cpu:0, as asked"
     finally:
         long.executor.close()
 
@@ -318,6 +344,14 @@ class Mixing(nn.Linear):
         return out - out.mean(dim=0)
 
 
+class HardlyMixing(nn.Linear):
+    """A gradient that padding changes by a hundredth."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = super().forward(x.flatten(1))
+        return out - 0.02 * out.mean(dim=0)
+
+
 @pytest.mark.parametrize(
     ("module", "sentence"),
     [
@@ -325,6 +359,7 @@ class Mixing(nn.Linear):
         (nn.Sequential(nn.Flatten(), nn.Linear(6, 4), nn.Dropout(0.5)), "torch.func cannot train the model in rows: "),
         (Peeking(6, 4), "torch.func cannot train the model in rows: "),
         (Mixing(6, 4), "the model cannot be trained in rows: it draws at random or mixes a batch's samples"),
+        (HardlyMixing(6, 4), "the model cannot be trained in rows: it draws at random or mixes a batch's samples"),
     ],
 )
 def test_what_cannot_be_vectorised_says_why(module: nn.Module, sentence: str) -> None:
@@ -404,11 +439,87 @@ def test_a_long_run_starts_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
+    ("rounds", "cohort", "seconds", "reason"),
+    [
+        (1, 4.9, 1.0, "in-process, because the run is too short to be worth starting worker processes"),
+        (1, 5.1, 1.0, "3 worker processes, to train as many clients at a time"),
+        (9, 2.0, 0.3, "3 worker processes, to train as many clients at a time"),
+        (9, 2.0, 0.25, "in-process, because the run is too short to be worth starting worker processes"),
+    ],
+)
+def test_workers_are_started_for_five_seconds_of_work(
+    rounds: int, cohort: float, seconds: float, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = sys.modules[choose.__module__]
+    monkeypatch.setattr(module, "Workers", lambda *_: None)
+    monkeypatch.setattr(module, "usable_cores", lambda: 3)
+    monkeypatch.setattr(module, "client_seconds", lambda _: seconds)
+    assert choose(job(with_buffers_and_noise()), rounds, cohort).reason == reason
+
+
+@pytest.mark.parametrize(("rounds", "seconds", "processes"), [(1, 4.9, 1), (1, 5.1, 3), (9, 0.6, 3), (9, 0.5, 1)])
+def test_rows_are_spread_for_five_seconds_of_work(
+    rounds: int, seconds: float, processes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = sys.modules[choose.__module__]
+    monkeypatch.setattr(module, "usable_cores", lambda: 3)
+    monkeypatch.setattr(module, "rows_seconds", lambda *_: seconds)
+    assert module._worth_starting(job(dense()), rounds, 4) == processes
+
+
+@pytest.mark.parametrize(("cohort", "kind"), [(1.9, InProcess), (2, Vectorised)])
+def test_two_clients_are_enough_to_share_a_step(cohort: float, kind: type) -> None:
+    assert isinstance(choose(job(dense()), 1, cohort).executor, kind)
+
+
+def test_as_many_cores_are_used_as_this_process_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FEDDC_CORES", raising=False)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: {0: {1, 2, 5}}[process])
+    assert usable_cores() == 3
+    monkeypatch.delattr("os.sched_getaffinity")
+    for count, cores in ((6, 6), (None, 1)):
+        monkeypatch.setattr("os.cpu_count", lambda count=count: count)
+        assert usable_cores() == cores
+
+
+def test_one_thread_works_and_the_others_come_back() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with one_thread():
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_shared_memory_is_seen_by_whoever_has_its_descriptor() -> None:
+    layout = {
+        "one": (torch.int64, (1,)),
+        "none": (torch.float32, (0, 3)),
+        "few": (torch.float64, (3, 5)),
+        "many": (torch.float32, (7, 33)),
+        "last": (torch.uint8, (2,)),
+    }
+    ours = SharedMemory(layout)
+    for place, name in enumerate(layout):
+        ours[name].fill_(place + 1)
+    theirs = SharedMemory(layout, os.dup(ours.file))
+    for place, (name, (kind, shape)) in enumerate(layout.items()):
+        assert torch.equal(theirs[name], torch.full(shape, place + 1, dtype=kind))
+        assert theirs[name].data_ptr() % 64 == 0  # as torch's own: matrix products may round differently elsewhere
+    theirs.close()
+    ours.close()
+    ours.close()
+
+
+@pytest.mark.parametrize(
     ("clients", "worth", "device", "sizes"),
     [
         (100, 10.0, "cpu", [50, 50]),  # 1 + 0.2 · 110 / 10 = 3.2: two, and not four
         (100, 2.0, "cpu", [12, 13] * 4),  # 11.2: eight
         (90, 10.0, "cpu", [45, 45]),  # 3.0: two
+        (75, 5.0, "cpu", [18, 19, 19, 19]),  # 1 + 0.2 · 80 / 5 = 4.2: four
         (8, 0.1, "cpu", [2, 2, 2, 2]),  # never less than two clients in one
         (3, 0.1, "cpu", [3]),
         (600, 1e9, "cpu", [200, 200, 200]),  # at most 256 at a time

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
+import feddc
 from feddc.engine.functional import FunctionalGradient
+from feddc.engine.losses import own_loss
 from feddc.models import FlatModel
 from feddc.tasks import MultiLabel
 
@@ -24,3 +27,19 @@ def test_several_targets_a_sample_and_equal_shares() -> None:
         loss = MultiLabel().losses(module(x[row]), y[row]).mean()
         wanted = torch.cat([each.flatten() for each in torch.autograd.grad(loss, list(module.parameters()))])
         torch.testing.assert_close(found[row], wanted)
+
+
+@pytest.mark.parametrize(
+    ("method", "received", "features"),
+    [
+        (feddc.FedLC(), False, False),
+        (feddc.FedNTD(), True, False),
+        (feddc.FedDecorr(), False, True),
+        (feddc.MOON(), True, True),
+    ],
+)
+def test_a_local_loss_is_given_only_what_it_looks_at(method: object, received: bool, features: bool) -> None:
+    found = own_loss(method)
+    assert found is not None
+    assert (found.received, found.features) == (received, features)
+    assert own_loss(feddc.FedAvg()) is None

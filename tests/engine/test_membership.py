@@ -141,6 +141,14 @@ def test_a_simulation_with_arrivals_keeps_the_law(algorithm: Any, sampling: dict
             torch.testing.assert_close(getattr(run.server, name), rows.mean(0), rtol=1e-5, atol=1e-6)
 
 
+def test_of_given_cohorts_those_who_are_members_take_part() -> None:
+    cohorts = np.array([[1, 1, 0], [0, 1, 1], [1, 1, 1]])
+    federation, arrivals = make_federation([20, 13, 30]), mask_of(3, 3, {1: [1], 2: [1, 2]})
+    options: dict[str, Any] = {"rounds": 3, "training": FAST, "cohorts": cohorts, "arrivals": arrivals}
+    records = list(feddc.simulate(feddc.FedDC(), nn.Linear(6, 3), federation, **options))
+    assert [record.participants for record in records] == [(0,), (1,), (0, 1, 2)]
+
+
 def test_everybody_from_the_beginning_is_as_without_arrivals() -> None:
     federation = make_federation([20, 13, 30])
     found = []

@@ -77,6 +77,10 @@ def test_a_block_is_evaluated_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None
     piece, samples, found = measured()
     assert (piece, samples) == (7, 30)
     assert found == pytest.approx(wanted)
+    monkeypatch.setattr(local, "EVALUATED", 1)
+    piece, samples, found = measured()
+    assert (piece, samples) == (1, 30)
+    assert found == pytest.approx(wanted)
 
 
 def test_bytes_are_shared_as_bytes() -> None:

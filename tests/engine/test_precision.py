@@ -137,9 +137,21 @@ def test_a_processor_that_only_imitates_it_is_reported(monkeypatch: pytest.Monke
 def test_the_slowdown_is_that_of_a_product(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = {torch.bfloat16: 6.0, torch.float32: 2.0}
     monkeypatch.undo()
-    monkeypatch.setattr(precision, "_best", lambda rows: seconds[rows.dtype])
+    threads = []
+
+    def timed(rows: torch.Tensor) -> float:
+        threads.append(torch.get_num_threads())
+        return seconds[rows.dtype]
+
+    monkeypatch.setattr(precision, "_best", timed)
     precision.cpu_slowdown.cache_clear()
+    before = torch.get_num_threads()
     assert precision.cpu_slowdown() == 3.0
+    assert threads == [1, 1]
+    assert torch.get_num_threads() == before
+    monkeypatch.undo()
+    precision.cpu_slowdown.cache_clear()
+    assert 0.01 < precision.cpu_slowdown() < 10_000  # as it is measured here
     precision.cpu_slowdown.cache_clear()
 
 

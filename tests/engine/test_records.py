@@ -53,6 +53,7 @@ def test_a_record_of_version_0_1_is_read() -> None:
 
 
 def test_what_a_record_says() -> None:
+    assert (Site(0, 12).bytes_up, Site(0, 12).bytes_down) == (0, 0)
     assert (FULL.value, FULL.loss, FULL.accuracy) == (2.5, 0.25, None)
     assert (at(1, accuracy=0.5).value, at(1).value, at(1).loss) == (0.5, None, None)
 

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import feddc
-from feddc.engine.batches import given_steps
+from feddc.engine.batches import batches, given_steps, steps_column
 from tests.conftest import FAST, make_federation
 
 ALL = [feddc.FedAvg(), feddc.FedProx(mu=0.1), feddc.Scaffold(), feddc.FedDyn(alpha=0.1), feddc.FedDC(alpha=0.1)]
@@ -295,6 +295,42 @@ def test_the_state_can_be_kept_before_and_after_a_round_and_not_within_one(feder
         run.step()
     with pytest.raises(feddc.RunError, match="round 3 was not finished"):
         run.state()
+
+
+@pytest.mark.parametrize("size", [12, 6, 4])
+def test_passes_are_shuffled_anew_unless_they_are_one_batch(size: int) -> None:
+    training = feddc.LocalTraining(epochs=3, batch_size=size)
+    passes = batches(12, training, np.random.default_rng(0)).order.reshape(3, 12).tolist()
+    assert all(sorted(each) == list(range(12)) for each in passes)
+    assert len({tuple(each) for each in [range(12), *passes]}) == (1 if size == 12 else 4)
+
+
+@pytest.mark.parametrize(
+    ("samples", "steps", "smallest", "lengths"),
+    [
+        (12, 4, 1, [5, 5, 2, 5]),
+        (12, None, 1, [5, 5, 2] * 2),
+        (11, None, 1, [5, 5, 1] * 2),
+        (11, None, 2, [5, 6] * 2),
+        (6, None, 2, [6] * 2),
+        (2, 1, 2, [2]),
+    ],
+)
+def test_a_batch_that_is_too_small_joins_the_one_before_it(
+    samples: int, steps: int | None, smallest: int, lengths: list[int]
+) -> None:
+    training = feddc.LocalTraining(epochs=2, batch_size=5)
+    found = batches(samples, training, np.random.default_rng(0), steps, smallest)
+    assert [len(each) for each in found] == lengths
+    assert len(found) == len(lengths)
+
+
+def test_steps_follow_from_samples_also_for_a_client_that_cannot_train() -> None:
+    norm, training = nn.BatchNorm1d(3), feddc.LocalTraining(epochs=2, batch_size=5)
+    sizes = np.array([11, 1, 12, 11])
+    assert steps_column(sizes, training, norm, None).tolist() == [[4], [2], [6], [4]]
+    assert steps_column(sizes, training, nn.Linear(3, 3), None).tolist() == [[6], [2], [6], [6]]
+    assert steps_column(sizes, training, norm, 7).tolist() == [[7]] * 4
 
 
 def test_steps_are_those_given_and_at_least_one() -> None:

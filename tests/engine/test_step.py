@@ -24,6 +24,7 @@ def random(seed: int, size: float = 1.0) -> Tensor:
 CORRECTIONS = {
     "none": Correction(),
     "scale": Correction(random(1), prox=0.2, decay=0.3, scale=0.4),
+    "twice": Correction(random(1), prox=0.2, scale=2.0),
     "start": Correction(start=random(2, 0.1)),
     "ahead": Correction(random(1), prox=0.2, decay=0.3, ahead=random(3, 0.1)),
     "dual": Correction(random(1), dual=random(4, 0.1), consensus=random(5, 0.05)),
@@ -96,6 +97,34 @@ def test_momentum_is_that_of_torch(model: nn.Module) -> None:
         nn.functional.cross_entropy(model(x), y).backward()
         optimiser.step()
     torch.testing.assert_close(flat.params, nn.utils.parameters_to_vector(model.parameters()).detach())
+
+
+def constant(model: FlatModel, norm: float) -> Callable[[Tensor, Tensor], None]:
+    """A gradient of this norm wherever it is taken."""
+    return lambda *_: model.grads.add_(norm / P**0.5)  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("norm", [0.0, 1e-7, 1.0])
+def test_a_climb_is_as_long_as_sam_unless_there_is_hardly_a_gradient(norm: float, model: nn.Module) -> None:
+    flat, still = FlatModel(model), torch.zeros(P)
+    training = feddc.LocalTraining(lr=0.1, weight_decay=0.0, clip_norm=None, sam=0.3)
+    given = Correction(dual=still, consensus=still)
+    climbed = local_sgd(flat, [(still, still)], given, training, 0.1, constant(flat, norm))
+    assert climbed is not None
+    assert float(climbed.norm()) == pytest.approx(0.3 * norm / (norm + 1e-7), rel=1e-3)
+
+
+@pytest.mark.parametrize(("norm", "wanted"), [(0.0, 0.0), (1e-6, 5e-7), (2e-6, 2e-6 / 3), (1e-7, 1e-7 / 1.1)])
+def test_a_gradient_is_clipped_as_torch_does_it(norm: float, wanted: float, model: nn.Module) -> None:
+    flat = FlatModel(model)
+    flat.params.zero_()
+    training = feddc.LocalTraining(lr=1.0, weight_decay=0.0, clip_norm=1e-6)
+    local_sgd(flat, [(flat.params, flat.params)], Correction(), training, 1.0, constant(flat, norm))
+    assert float(flat.params.norm()) == pytest.approx(wanted, rel=1e-3)
+    weight = nn.Parameter(torch.zeros(P))
+    weight.grad = torch.full((P,), norm / P**0.5)
+    nn.utils.clip_grad_norm_(weight, 1e-6)
+    torch.testing.assert_close(-flat.params, weight.grad, rtol=1e-3, atol=0)
 
 
 def test_reach_counts_how_often_a_gradient_moves_the_model() -> None:

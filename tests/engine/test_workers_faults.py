@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from torch import nn
 
 import feddc
@@ -116,6 +117,17 @@ def test_an_exception_of_the_users_code_is_reported() -> None:
     with pytest.raises(feddc.WorkerError, match="failed while it trained client 1 in round 2: IndexError: ") as error:
         list(executor.train([0, 1], start(module), lambda _: Correction()))
     assert "Traceback" in error.value.__notes__[0]
+
+
+def test_a_worker_computes_on_one_thread() -> None:
+    class Counting(nn.Linear):
+        def forward(self, _: torch.Tensor) -> torch.Tensor:
+            raise RuntimeError(f"on {torch.get_num_threads()} threads")
+
+    module = Counting(3, 4)
+    executor = Workers(job(module, np.zeros((4, 3))), 1)
+    with pytest.raises(feddc.WorkerError, match="RuntimeError: on 1 threads"):
+        list(executor.train([0], start(module), lambda _: Correction()))
 
 
 def test_errors_of_our_own_keep_their_class() -> None:

@@ -197,6 +197,12 @@ def test_a_round_without_anybody_is_noise_alone() -> None:
     assert empty  # which without privacy would have been drawn again
 
 
+def test_a_federation_of_one_client_can_have_central_noise() -> None:
+    quiet, loud = (run(feddc.FedDC(), [12], rounds=2, privacy=f"central:clip=0.5:noise={n}") for n in (0, 1))
+    assert quiet.round == loud.round == 2
+    assert not torch.allclose(quiet.server.model, loud.server.model)
+
+
 def test_the_budget_ends_a_run_before_it_is_exceeded() -> None:
     options: dict[str, Any] = {"privacy": "central:noise=1.5", "epsilon": 6.0, "participation": 0.5}
     simulation = run(feddc.FedAvg(), [5] * 8, rounds=200, **options)
@@ -206,6 +212,26 @@ def test_the_budget_ends_a_run_before_it_is_exceeded() -> None:
     assert (
         simulation.guard.budget.epsilon(simulation.round) <= 6.0 < simulation.guard.budget.epsilon(simulation.round + 1)
     )
+
+
+def test_rounds_that_were_taken_back_stay_spent() -> None:
+    simulation = feddc.Simulation(
+        feddc.FedAvg(), nn.Linear(6, 3), make_federation([5] * 8), rounds=200, participation=0.5, training=FAST,
+        privacy="central:noise=1.5", epsilon=6.0, evaluate_every=1000,
+    )  # fmt: skip
+    assert simulation.guard is not None
+    budget = simulation.guard.budget
+    assert budget is not None
+    first = simulation.step()
+    assert (first.epsilon, first.accuracy) == (budget.epsilon(1), None)
+    most = next(rounds for rounds in range(1, 200) if not budget.allows(rounds + 1))
+    simulation.undone = most - 1
+    assert not simulation.within_budget
+    simulation.undone = most - 2
+    assert simulation.within_budget
+    [last] = simulation.run()
+    assert (last.round, last.epsilon) == (2, budget.epsilon(most))
+    assert last.accuracy is not None  # the last round that the budget allows is evaluated
 
 
 def test_a_round_of_feddc_costs_what_a_round_of_fedavg_does() -> None:
@@ -304,5 +330,6 @@ def test_what_cannot_be_covered_is_refused() -> None:
             feddc.Simulation(feddc.FedAvg(), model, make_federation([5, 5, 5]), rounds=1, **options)
         with pytest.raises(ConfigError, match="reads how far clients disagree"):
             run(feddc.FedDC(server=ExP()), [5, 5, 5], **options)
+    run(feddc.FedDC(server=ExP()), [5, 5, 5], rounds=1, privacy="local:clip=1:noise=0.1")  # which hides nothing of that
     with pytest.raises(ConfigError, match="sends more than its update"):
         run(feddc.FedDC(form="paper"), [5, 5, 5], robust="median")

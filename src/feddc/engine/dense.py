@@ -126,12 +126,12 @@ class HalfDenseRows:
     def __call__(self, x: Tensor, y: Tensor, share: Tensor | float) -> None:
         """As in ``DenseRows``."""
         self._half.copy_(self._params)
-        hidden = [x.flatten(2).to(torch.bfloat16)]
+        labels, hidden = y.unsqueeze(2), [x.flatten(2).to(torch.bfloat16)]
         for bias, weight in self._across[:-1]:
             hidden.append(torch.baddbmm(bias, hidden[-1], weight).relu_())  # (K, B, outputs)
         bias, weight = self._across[-1]
         delta = torch.softmax(torch.baddbmm(bias, hidden[-1], weight).to(self._params.dtype), dim=2)
-        delta.scatter_add_(2, y.unsqueeze(2), -torch.ones_like(delta[..., :1]))
+        delta.scatter_add_(2, labels, torch.full_like(labels, -1, dtype=delta.dtype))
         delta.mul_(share.unsqueeze(2) if isinstance(share, Tensor) else share)
         for weight, weight_grad, bias_grad in self._back:
             inputs, half = hidden.pop(), delta.to(torch.bfloat16)

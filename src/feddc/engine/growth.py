@@ -51,9 +51,10 @@ class GrowthWatch:
             for client, norm in zip(record.participants, norms or (), strict=False):
                 largest = self._largest[what, client]
                 largest.append(max(norm, largest[-1] if largest else norm))
-                before, after = largest[max(0, len(largest) // 2 - 1)], largest[-1]
-                if len(largest) >= FEWEST and after > FACTOR * before > 0:
-                    found.append(Growth(what, client, record.round, before, after))
+                if len(largest) >= FEWEST:
+                    before, after = largest[len(largest) // 2 - 1], largest[-1]
+                    if after > FACTOR * before > 0:
+                        found.append(Growth(what, client, record.round, before, after))
         return max(found, key=lambda each: each.after / each.before, default=None)
 
 

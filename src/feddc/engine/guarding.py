@@ -66,7 +66,7 @@ def _together(parts: Iterable[Arrived]) -> Iterator[Arrived]:
     if found:
         clients = [client for each in found for client in each.clients]
         buffers = Buffers(*(torch.cat(fields) for fields in zip(*(each.buffers for each in found), strict=True)))
-        yield Arrived(clients, found[0].params[:0], torch.cat([each.delta for each in found]), buffers)
+        yield found[0]._replace(clients=clients, delta=torch.cat([each.delta for each in found]), buffers=buffers)
 
 
 def draws_of(cohorts: Cohorts, clients: int, *, empty: bool = True) -> Draws:

@@ -110,14 +110,13 @@ class FileTable:
     OSError rather than a crash, and pages of the file do not count as the process's memory."""
 
     def __init__(self, field: Vector, clients: int) -> None:
-        self._field = field[:0].clone()
-        self._width, self._bytes = field.numel(), field.nbytes
+        self._width, self._bytes, self._type = field.numel(), field.nbytes, field.dtype
         self._file = tempfile.TemporaryFile(prefix="feddc-", buffering=0)  # noqa: SIM115
         weakref.finalize(self, self._file.close)
         self._file.truncate(clients * self._bytes)
 
     def read(self, clients: Sequence[int]) -> Rows:
-        rows = self._field.new_empty(len(clients), self._width)
+        rows = torch.empty(len(clients), self._width, dtype=self._type)
         for client, out in zip(clients, rows, strict=True):
             os.preadv(self._file.fileno(), [_bytes(out)], client * self._bytes)
         return rows

@@ -51,7 +51,7 @@ class Setup:
 
     job: Job
     layout: TensorLayout
-    rows: bool = False
+    rows: bool
     """Whether clients are trained in rows."""
 
 
