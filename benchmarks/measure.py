@@ -18,11 +18,11 @@ import torch
 
 import feddc
 from feddc.data.blocks import Block
-from feddc.engine.batches import plan
 from feddc.engine.evaluation import Evaluation
 from feddc.engine.executors import Executor, Parts, Workers
-from feddc.engine.local import Start
-from feddc.engine.precision import cpu_slowdown
+from feddc.engine.local.batches import plan
+from feddc.engine.local.kernel import Start
+from feddc.engine.local.precision import cpu_slowdown
 from feddc.options import Precision
 
 from . import plain

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from torch.profiler import ProfilerActivity, profile
 
-from feddc.engine.batches import plan
-from feddc.engine.local import Job, Start, train_client
+from feddc.engine.local.batches import plan
+from feddc.engine.local.kernel import Job, Start, train_client
 from feddc.models import FlatModel
 from feddc.types import Correction
 

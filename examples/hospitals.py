@@ -21,7 +21,7 @@ from typing import Any
 import feddc
 from feddc.data.natural import HOSPITALS
 from feddc.paper.flamby import MAJORITY
-from feddc.report.stats import correct, paired, spread
+from feddc.report.numbers.stats import correct, paired, spread
 
 RATES = (0.03, 0.1, 0.3)
 SETTINGS: dict[str, Sequence[Any]] = {

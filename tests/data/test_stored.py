@@ -14,7 +14,7 @@ from torch import nn
 
 import feddc
 from feddc.data.stored import Pixels
-from feddc.engine import batches
+from feddc.engine.local import batches
 
 from . import formats
 

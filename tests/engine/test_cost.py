@@ -8,8 +8,8 @@ from torch import nn
 
 import feddc
 from feddc.engine import cost
-from feddc.engine.batches import client_batches
-from feddc.engine.local import Job
+from feddc.engine.local.batches import client_batches
+from feddc.engine.local.kernel import Job
 
 
 def job(module: nn.Module, shape: tuple[int, ...], fixed: int | None = None, **training: int | None) -> Job:

@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import feddc
-from feddc.engine.dense import DenseGradient, DenseRows, dense_layers
-from feddc.engine.functional import FunctionalGradient
+from feddc.engine.local.dense import DenseGradient, DenseRows, dense_layers
+from feddc.engine.local.functional import FunctionalGradient
 from feddc.models import FlatModel
 
 DENSE = [

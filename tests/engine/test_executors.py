@@ -21,8 +21,8 @@ from feddc.engine.executors import Executor, InProcess, Vectorised, Workers, cho
 from feddc.engine.executors.base import chunk_size, moved, one_thread, part_size
 from feddc.engine.executors.choose import usable_cores
 from feddc.engine.executors.shared import SharedMemory
-from feddc.engine.local import Job, Start
-from feddc.engine.rows import RowTrainer
+from feddc.engine.local.kernel import Job, Start
+from feddc.engine.local.rows import RowTrainer
 from feddc.models import FlatModel
 from feddc.options import Compute
 from feddc.types import Correction

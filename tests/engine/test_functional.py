@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 import feddc
-from feddc.engine.functional import FunctionalGradient
-from feddc.engine.losses import own_loss
+from feddc.engine.local.functional import FunctionalGradient
+from feddc.engine.local.losses import own_loss
 from feddc.models import FlatModel
 from feddc.tasks import MultiLabel
 

@@ -13,11 +13,11 @@ import torch
 from torch import nn
 
 import feddc
-from feddc.engine import batches, local
-from feddc.engine.batches import augmentation, plan
 from feddc.engine.guarding import keyed
 from feddc.engine.keys import _NUMBERS, Purpose, generator
-from feddc.engine.local import Job, Start, seeded, train_client
+from feddc.engine.local import batches, kernel as local
+from feddc.engine.local.batches import augmentation, plan
+from feddc.engine.local.kernel import Job, Start, seeded, train_client
 from feddc.models import FlatModel
 from feddc.trust.guard import SERVER
 from feddc.types import Correction

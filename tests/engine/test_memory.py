@@ -14,9 +14,9 @@ from torch import nn
 
 import feddc
 from feddc.data.sharing import named_tensors
-from feddc.engine import local
 from feddc.engine.executors import InProcess
-from feddc.engine.local import Job, Start
+from feddc.engine.local import kernel as local
+from feddc.engine.local.kernel import Job, Start
 from feddc.models import FlatModel
 
 SCRIPT = """

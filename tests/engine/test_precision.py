@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 import feddc
-from feddc.engine import precision
-from feddc.engine.dense import DenseGradient, HalfDenseGradient, HalfDenseRows, dense_layers
-from feddc.engine.functional import FunctionalGradient
+from feddc.engine.local import precision
+from feddc.engine.local.dense import DenseGradient, HalfDenseGradient, HalfDenseRows, dense_layers
+from feddc.engine.local.functional import FunctionalGradient
 from feddc.models import FlatModel
 
 

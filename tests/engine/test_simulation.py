@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import feddc
-from feddc.engine.batches import batches, given_steps, steps_column
+from feddc.engine.local.batches import batches, given_steps, steps_column
 from tests.conftest import FAST, make_federation
 
 ALL = [feddc.FedAvg(), feddc.FedProx(mu=0.1), feddc.Scaffold(), feddc.FedDyn(alpha=0.1), feddc.FedDC(alpha=0.1)]

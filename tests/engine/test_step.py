@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 import feddc
-from feddc.engine.gradient import gradient_of
-from feddc.engine.local import local_sgd
+from feddc.engine.local.gradient import gradient_of
+from feddc.engine.local.kernel import local_sgd
 from feddc.models import FlatModel
 from feddc.types import Correction
 

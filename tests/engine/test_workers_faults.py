@@ -19,7 +19,7 @@ from torch import nn
 import feddc
 from feddc.engine.executors import InProcess, Workers, choose
 from feddc.engine.executors.pool import _fate
-from feddc.engine.local import Job, Start
+from feddc.engine.local.kernel import Job, Start
 from feddc.models import FlatModel
 from feddc.options import Compute
 from feddc.types import Correction

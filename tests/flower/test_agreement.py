@@ -132,7 +132,7 @@ def test_every_site_judges_the_model_on_what_it_holds_out(tmp_path: Path) -> Non
     run = federated(tmp_path)
     run.test = None
     records = list(run.run())
-    from feddc.engine.local import Start
+    from feddc.engine.local.kernel import Start
     from feddc.flower.judging import Judge
 
     start = Start(3, run.progress.server.model, run.progress.buffers)

@@ -14,7 +14,7 @@ from torch import nn
 
 import feddc
 from feddc.engine.executors import InProcess, Workers, choose
-from feddc.engine.local import Job
+from feddc.engine.local.kernel import Job
 from feddc.options import Compute
 from tests.engine.test_executors import corrections, dense, job, outcome, start, with_buffers_and_noise
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from feddc.report.about import facts, parameters
-from feddc.report.clients import scores_in, site_table, strips
 from feddc.report.export import export_csv
 from feddc.report.lines import Setting, arrange
 from feddc.report.page import body
 from feddc.report.runs import collect
 from feddc.report.tables import score_table
+from feddc.report.tables.clients import scores_in, site_table, strips
 from tests.report.runs import write_run
 
 

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
-from feddc.report import series
-from feddc.report.dots import save_dots
 from feddc.report.export import export_csv, export_figures, export_latex
-from feddc.report.figures import _legend, _window, alpha, convergence, drift, new_figure, split as split_figure
+from feddc.report.figures import _legend, _window, alpha, convergence, drift, new_figure, series, split as split_figure
+from feddc.report.figures.dots import save_dots
 from feddc.report.lines import Setting, arrange
 from feddc.report.runs import collect
 from tests.report.runs import reaching, write_comparison, write_run, write_seeds

@@ -119,7 +119,7 @@ def test_a_diverged_method_is_not_judged(tmp_path: Path) -> None:
 
 
 def test_a_lower_score_may_be_the_better_one(tmp_path: Path) -> None:
-    from feddc.report.measure import Measure
+    from feddc.report.numbers.measure import Measure
 
     write_seeds(tmp_path, "fedavg", [[0.5, 0.40, 0.40, 0.40], [0.5, 0.42, 0.4, 0.4], [0.5, 0.41, 0.4, 0.4]], target=0.3)
     write_seeds(tmp_path, "feddc", [[0.25, 0.3, 0.3, 0.4], [0.26, 0.3, 0.3, 0.4], [0.24, 0.3, 0.3, 0.4]], target=0.3)

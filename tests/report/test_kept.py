@@ -15,14 +15,15 @@ import matplotlib
 import pytest
 from matplotlib.figure import Figure
 
-from feddc.report import dots, figures, summary
+from feddc.report import figures, summary
 from feddc.report.export import export_csv, export_figures, export_latex
+from feddc.report.figures import dots
 from feddc.report.headline import headline
 from feddc.report.lines import Setting, arrange
-from feddc.report.measure import Measure
+from feddc.report.numbers.measure import Measure
+from feddc.report.numbers.verdicts import Compared
 from feddc.report.runs import collect
 from feddc.report.tables import Table, all_tables, compare_table, overview
-from feddc.report.verdicts import Compared
 from feddc.study.cells import Number
 from tests.report.drawn import described
 from tests.report.runs import reaching, write_run, write_seeds

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from feddc.report.columns import Entry, TableColumn
 from feddc.report.export import export_csv, export_latex, table_rows
-from feddc.report.latex import escape, tabular
 from feddc.report.lines import Setting, arrange
 from feddc.report.runs import collect
 from feddc.report.tables import Table, difference_table, rounds_table, score_table
+from feddc.report.tables.columns import Entry, TableColumn
+from feddc.report.tables.latex import escape, tabular
 from tests.report.runs import reaching, write_run, write_seeds
 
 

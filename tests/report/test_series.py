@@ -8,10 +8,10 @@ from statistics import mean, stdev
 
 import pytest
 
-from feddc.report import series
+from feddc.report.figures import series
+from feddc.report.figures.series import band, smooth
 from feddc.report.lines import Setting, arrange
 from feddc.report.runs import collect
-from feddc.report.series import band, smooth
 from tests.report.runs import reaching, write_comparison, write_run, write_seeds
 
 
@@ -89,7 +89,7 @@ def test_smooth_keeps_length_and_level() -> None:
 
 
 def test_lines_keep_their_look_from_figure_to_figure(tmp_path: Path) -> None:
-    from feddc.report.styles import INK, styles
+    from feddc.report.figures.styles import INK, styles
 
     setting = only(write_comparison(tmp_path / "c", ("fedavg", "scaffold", "feddyn", "feddc")))
     looks = dict(zip([line.label for line in setting.lines], styles(setting.lines), strict=True))

@@ -7,8 +7,8 @@ import math
 import pytest
 from scipy import stats
 
-from feddc.report.stats import Paired, correct, paired, spread
-from feddc.report.units import amount, bound, clock, sparkline
+from feddc.report.numbers.stats import Paired, correct, paired, spread
+from feddc.report.numbers.units import amount, bound, clock, sparkline
 
 
 def test_paired_differences_are_those_of_the_t_test() -> None:

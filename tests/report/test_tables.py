@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from feddc.report.columns import rounds_text
-from feddc.report.differences import ratio
 from feddc.report.lines import Reach, Setting, arrange
 from feddc.report.runs import collect
 from feddc.report.tables import (
@@ -19,6 +17,8 @@ from feddc.report.tables import (
     rounds_table,
     score_table,
 )
+from feddc.report.tables.columns import rounds_text
+from feddc.report.tables.differences import ratio
 from tests.report.runs import reaching, write_run, write_seeds
 
 

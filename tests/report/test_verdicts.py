@@ -12,9 +12,9 @@ import feddc
 from feddc.paper.studies import Selection, select
 from feddc.report import stored, summary
 from feddc.report.lines import arrange
+from feddc.report.numbers.verdicts import Compared, compare
 from feddc.report.runs import Run
 from feddc.report.tables import goals
-from feddc.report.verdicts import Compared, compare
 from feddc.study.cells import Number
 from tests.report.test_stored import run
 

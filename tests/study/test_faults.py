@@ -16,7 +16,7 @@ import pytest
 
 from feddc.engine import Record
 from feddc.engine.executors import Parts, Trained
-from feddc.engine.local import Start
+from feddc.engine.local.kernel import Start
 from feddc.errors import RunError, StoppedError, StorageError, WorkerError
 from feddc.storage import atomic as disk
 from feddc.storage.lock import Lock

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from ..engine.growth import GrowthWatch, growth_sentence
 from ..engine.records import score_in
-from ..report.units import sparkline
+from ..report.numbers.units import sparkline
 from .options import Show
 
 if TYPE_CHECKING:

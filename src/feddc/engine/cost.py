@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ..models import FlatModel
 from .evaluation import evaluate
-from .local import Job
+from .local.kernel import Job
 
 FLOPS, STEP_SECONDS = 40e9, 150e-6  # of a core, and what a step costs beside its products; give or take a factor of two
 ROWS_SECONDS, ROW_SECONDS = 25e-6, 1e-6  # what one step of many clients at once costs beside its products, and each row

@@ -17,7 +17,7 @@ from ..models import FlatModel
 from ..options import Precision
 from ..tasks import Task
 from ..tasks.checks import alongside
-from .precision import autocast
+from .local.precision import autocast
 
 
 class Evaluation(NamedTuple):

@@ -19,7 +19,7 @@ from ..trust.privacy import Draws
 from ..types import LocalResult, Rows
 from .cohorts import Bernoulli, Cohorts, FixedSize
 from .keys import generator
-from .local import Start
+from .local.kernel import Start
 from .records import Rejected
 from .screening import bad_rows
 

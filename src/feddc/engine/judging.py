@@ -13,7 +13,7 @@ from ..tasks import score_of
 from .evaluation import Evaluation, metrics_of, total
 from .executors import Executor, chunk_size, one_thread, parts
 from .executors.base import Correct, evaluate_block
-from .local import Job, Start
+from .local.kernel import Job, Start
 from .records import ClientScores
 
 

@@ -20,7 +20,7 @@ from .compress import Compression
 from .drift import DriftMeter
 from .executors import Executor, chunk_size, one_thread, part_size, parts
 from .guarding import Arrived, guarded
-from .local import Start
+from .local.kernel import Start
 from .records import Rejected
 from .screening import bad_rows, misfits
 from .store import ClientStore

@@ -8,7 +8,7 @@ import torch
 
 from ..types import Rows, Vector
 from .executors import Trained
-from .local import Start
+from .local.kernel import Start
 from .records import Rejected
 
 LARGEST = 1e8

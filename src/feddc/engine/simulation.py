@@ -21,7 +21,6 @@ from ..options import Keywords, LocalTraining, Precision, options_from
 from ..tasks import Task, score_of
 from ..trust.secure import Masked
 from ..types import Correction
-from .batches import given_steps, steps_column
 from .callbacks import Callback, checked_callbacks
 from .checks import check_fits, check_method
 from .cohorts import Bernoulli, Given, answering, make_cohorts
@@ -31,11 +30,12 @@ from .executors import InProcess, Vectorised, choose
 from .executors.choose import find_device
 from .guarding import draws_of, guard_of, keyed, poisoned
 from .judging import Judged, check_judges, judge, personal_scores
-from .local import Job, Start, sharpened
-from .losses import own_loss
+from .local.batches import given_steps, steps_column
+from .local.kernel import Job, Start, sharpened
+from .local.losses import own_loss
+from .local.optimizers import check_optimizer
+from .local.precision import check_precision
 from .membership import Arrivals
-from .optimizers import check_optimizer
-from .precision import check_precision
 from .records import Record
 from .rounds import Handling, Participants, RoundState, diverged, run_round
 from .state import filled, named

@@ -8,7 +8,7 @@ from ..data import Federation
 from ..engine import LocalTraining
 from ..engine.evaluation import metrics_of, total
 from ..engine.executors import InProcess
-from ..engine.local import Job, Start
+from ..engine.local.kernel import Job, Start
 
 Measures = dict[str, float]
 """``samples``, and the mean of every measure over them."""

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from . import latex, series
-from .clients import site_table, strips
-from .figures import DRAWINGS, WIDTHS, paper_style
+from .figures import DRAWINGS, WIDTHS, paper_style, series
 from .lines import Setting
-from .tables import Table, all_tables, overview
+from .tables import Table, all_tables, latex, overview
+from .tables.clients import site_table, strips
 
 Row: TypeAlias = Sequence[object]
 WIDE = "-wide"

@@ -10,7 +10,7 @@ from ..algorithms import METHODS, display_name
 from ..data import NATURAL
 from ..specs import Spec, is_number
 from ..study.config import FIELDS, ROLES, Config
-from .measure import Measure
+from .numbers.measure import Measure
 from .runs import Point, Repeat, Run
 
 SETTING = ("data", "split", "clients", "participation", "cohort_size")

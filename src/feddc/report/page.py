@@ -21,17 +21,17 @@ import feddc
 from ..engine.growth import warning
 from ..errors import ConfigError
 from ..study.config import Config
-from . import series
 from .about import facts
-from .clients import site_table, strips
 from .commands import commands
 from .definitions import DEFINITIONS
+from .figures import series
+from .figures.styles import styles
 from .headline import headline
 from .lines import Line, Setting, describe
-from .measure import Measure
+from .numbers.measure import Measure
 from .pages import misprints
-from .styles import styles
 from .tables import ablation_table, all_tables, goals, overview
+from .tables.clients import site_table, strips
 
 if TYPE_CHECKING:
     import jinja2

@@ -11,13 +11,13 @@ from ..paper.history import MOVED
 from ..paper.published import MISPRINTS
 from ..specs import Spec
 from ..storage.atomic import write_whole
-from .columns import of_paper
-from .dots import save_dots
 from .figures import save_picture
+from .figures.dots import save_dots
 from .lines import Line, Setting, arrange, describe
+from .numbers.units import markdown_table
 from .runs import Run
 from .tables import Table, all_tables, overview
-from .units import markdown_table
+from .tables.columns import of_paper
 
 CROWD = 12
 """More lines than this cannot be told apart in one picture."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from . import columns
-from .columns import TableColumn
 from .lines import Line, Setting
-from .ranking import Ranking, rank
-from .units import amount
+from .numbers.ranking import Ranking, rank
+from .numbers.units import amount
+from .tables import columns
+from .tables.columns import TableColumn
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from ..errors import RunError
 from ..study.config import Config, from_toml, seed_key
 from ..study.rundir import read_json, read_records
 from ..study.runner import Outcome
-from .measure import ACCURACY, Measure
+from .numbers.measure import ACCURACY, Measure
 
 ALIKE = ("data", "split", "clients")
 """What runs must have in common to be compared."""

@@ -14,10 +14,10 @@ from ..specs import Spec
 from ..storage.atomic import write_whole
 from . import stored
 from .figures import new_figure, paper_style
+from .figures.styles import BY_METHOD, INK, on_paper
+from .numbers.units import markdown_table
+from .numbers.verdicts import RULE, Compared, Verdict, compare
 from .runs import Run
-from .styles import BY_METHOD, INK, on_paper
-from .units import markdown_table
-from .verdicts import RULE, Compared, Verdict, compare
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

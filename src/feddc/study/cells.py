@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from ..engine import Simulation
 from ..engine.executors import InProcess
 from ..engine.executors.choose import usable_cores
-from ..engine.local import Start
+from ..engine.local.kernel import Start
 from ..specs import Spec
 from ..types import Correction
 from .config import Config, result_digest

@@ -15,7 +15,7 @@ from ...data.sharing import ROWS, bare, filled, named_tensors
 from ...models import Buffers, FlatModel
 from ...types import Correction, Rows
 from ..evaluation import Evaluation, evaluate, total
-from ..local import Job, Start
+from ..local.kernel import Job, Start
 
 CHUNK_BYTES = 96 * 2**20
 PART_BYTES = 2 * 2**20

@@ -10,8 +10,8 @@ import torch
 from ...errors import ConfigError, WorkerError, check, check_count, first_line, unknown
 from ...options import Compute
 from ..cost import client_seconds, rows_seconds, step_flops
-from ..gradient import written_out
-from ..local import Job
+from ..local.gradient import written_out
+from ..local.kernel import Job
 from .base import Executor
 from .in_process import InProcess
 from .vectorised import Vectorised

@@ -10,7 +10,7 @@ from ...data.blocks import Block
 from ...models import Buffers, FlatModel
 from ...types import Vector
 from ..evaluation import Evaluation
-from ..local import Job, Start, one_row, train_client
+from ..local.kernel import Job, Start, one_row, train_client
 from .base import Correct, Parts, Trained, evaluate_block, in_parts, moved, one_thread
 
 

@@ -24,7 +24,7 @@ from ...data.sharing import bare
 from ...errors import ConfigError, DataError, WorkerError, first_line
 from ...models import Buffers
 from ..evaluation import Evaluation
-from ..local import Job, Start, one_row
+from ..local.kernel import Job, Start, one_row
 from .base import Correct, Parts, Trained, in_parts
 from .ray_actor import Actor, arrays_of, plain, put, tensor_over
 

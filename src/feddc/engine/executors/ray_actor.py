@@ -20,7 +20,7 @@ from ...data.sharing import filled, named_tensors
 from ...models import Buffers, FlatModel
 from ...types import Correction
 from ..evaluation import Evaluation
-from ..local import Job, Start, train_client
+from ..local.kernel import Job, Start, train_client
 from .base import evaluate_block
 
 Arrays = dict[str, NDArray[Any]]

@@ -19,10 +19,10 @@ from ...models import Buffers, FlatModel
 from ...options import LocalTraining
 from ...types import Rows
 from ..evaluation import Evaluation
-from ..functional import FunctionalGradient, RowsLoss
-from ..gradient import written_out
-from ..local import Job, Start, client_gradient
-from ..rows import RowTrainer
+from ..local.functional import FunctionalGradient, RowsLoss
+from ..local.gradient import written_out
+from ..local.kernel import Job, Start, client_gradient
+from ..local.rows import RowTrainer
 from .base import Correct, Parts, Trained, evaluate_block, in_parts, moved, one_thread
 from .workers import Workers
 

@@ -23,8 +23,8 @@ from ...data.sharing import filled
 from ...models import Buffers, FlatModel
 from ...types import COLUMNS, Correction
 from ..evaluation import packed
-from ..local import Job, Start, one_row, train_client
-from ..rows import RowTrainer
+from ..local.kernel import Job, Start, one_row, train_client
+from ..local.rows import RowTrainer
 from .base import evaluate_block
 from .shared import SharedMemory, TensorLayout
 

@@ -26,8 +26,8 @@ from ...errors import WorkerError
 from ...models import Buffers, FlatModel
 from ...types import COLUMNS, VECTORS
 from ..evaluation import Evaluation, unpacked
-from ..local import Job, Start
-from ..rows import RowTrainer
+from ..local.kernel import Job, Start
+from ..local.rows import RowTrainer
 from .base import Correct, Parts, Trained, chunk_size, in_parts, part_size, parts
 from .pool import Pool
 from .shared import SharedMemory, TensorLayout

@@ -16,15 +16,15 @@ from ...algorithms import METHODS, Algorithm
 from ...data import Federation
 from ...data.inputs import ready
 from ...engine import LocalTraining
-from ...engine.batches import steps_column
 from ...engine.compress import Compression
 from ...engine.evaluation import output_of
 from ...engine.executors import InProcess
 from ...engine.executors.choose import find_device
-from ...engine.local import Job, Start, one_row, train_client
-from ...engine.losses import own_loss
+from ...engine.local.batches import steps_column
+from ...engine.local.kernel import Job, Start, one_row, train_client
+from ...engine.local.losses import own_loss
+from ...engine.local.precision import check_precision
 from ...engine.membership import reweighed
-from ...engine.precision import check_precision
 from ...engine.rounds import diverged
 from ...engine.screening import LARGEST
 from ...errors import ConfigError, check, check_number

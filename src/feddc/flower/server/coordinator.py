@@ -26,7 +26,7 @@ from torch import nn
 
 from ...algorithms import Algorithm, evaluated, method_name
 from ...engine import Record, Site
-from ...engine.local import sharpened
+from ...engine.local.kernel import sharpened
 from ...errors import DivergedError, check
 from ...models import FlatModel, module_with
 from ...options import Trust

@@ -10,7 +10,7 @@ from flwr.app import MessageType
 from torch import nn
 
 from ...algorithms import Algorithm, evaluated
-from ...engine.local import Start
+from ...engine.local.kernel import Start
 from ...errors import check
 from ...tasks import score_of
 from ..judging import Judge, Measures

@@ -12,8 +12,8 @@ from torch import nn
 
 from ...algorithms import Algorithm
 from ...data.clients import sample_weights
-from ...engine.batches import steps_column
 from ...engine.cohorts import make_cohorts
+from ...engine.local.batches import steps_column
 from ...engine.membership import resized, restarted, sizes_of
 from ...errors import RunError, check
 from ...options import Sampling

@@ -12,7 +12,7 @@ from functools import cache
 
 import torch
 
-from ..errors import check
+from ...errors import check
 
 
 def autocast(precision: str, device: torch.device) -> torch.autocast:

@@ -15,14 +15,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..data.inputs import Inputs, cut, each, ready, take, tensors
-from ..types import VECTORS, Correction, Rows
+from ...data.inputs import Inputs, cut, each, ready, take, tensors
+from ...types import VECTORS, Correction, Rows
+from ..cost import FLOPS, ROW_SECONDS, ROWS_SECONDS, step_flops
 from .batches import augmentation, plan
-from .cost import FLOPS, ROW_SECONDS, ROWS_SECONDS, step_flops
 from .dense import DenseRows, HalfDenseRows
 from .functional import FunctionalGradient, RowsLoss
 from .gradient import written_out
-from .local import Job, Start
+from .kernel import Job, Start
 
 GATHER_BYTES = 4 * 2**20
 MOST = 256  # clients at a time: more of them save no more overhead, and take more memory

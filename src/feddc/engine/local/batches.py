@@ -13,14 +13,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ..data.inputs import Inputs, ready, take, tensors
-from ..data.lazy import LazyBatches
-from ..errors import DataError, check
-from ..options import LocalTraining
-from .keys import generator
+from ...data.inputs import Inputs, ready, take, tensors
+from ...data.lazy import LazyBatches
+from ...errors import DataError, check
+from ...options import LocalTraining
+from ..keys import generator
 
 if TYPE_CHECKING:
-    from .local import Job
+    from .kernel import Job
 
 LARGE = 2**24
 """A client with more numbers than this has them made floats a batch at a time."""

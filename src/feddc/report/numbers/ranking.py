@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import TypeAlias
 
-from .lines import Line
+from ..lines import Line
+from ..runs import Repeat
 from .measure import Measure
-from .runs import Repeat
 from .stats import Paired, correct, paired
 
 BySeed: TypeAlias = Mapping[Repeat, float]

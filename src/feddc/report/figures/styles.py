@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .lines import Line
+from ..lines import Line
 
 INK = "ink"
 """Black on white, white on black."""

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ..lines import Line, Setting
 from . import series
-from .lines import Line, Setting
 from .styles import Style, on_paper, styles
 
 if TYPE_CHECKING:

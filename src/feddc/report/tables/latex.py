@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from . import Table
 from .columns import Entry
-from .tables import Table
 
 _SPECIAL = {
     **{each: f"\\{each}" for each in "&%$#_{}"},

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from ..data.inputs import Inputs, arguments
-from ..options import Precision
-from ..tasks import Task
-from ..types import LossBatch, Rows, Seen, Vector
+from ...data.inputs import Inputs, arguments
+from ...options import Precision
+from ...tasks import Task
+from ...types import LossBatch, Rows, Seen, Vector
 from .losses import OwnLoss, as_type, look
 from .precision import autocast
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..specs import is_number
-from .lines import Line, Setting
+from ...specs import is_number
+from ..lines import Line, Setting
 from .styles import COLOURS
 
 Numbers = dict[str, Any]

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from statistics import mean, stdev
 from typing import Literal
 
-from ..paper.known import Known, known
-from ..study.cells import Number
-from .lines import Line, Reach, Setting
-from .ranking import Criterion, by_best, by_bytes, by_rounds, rank
-from .stats import spread
-from .units import amount, clock
+from ...paper.known import Known, known
+from ...study.cells import Number
+from ..lines import Line, Reach, Setting
+from ..numbers.ranking import Criterion, by_best, by_bytes, by_rounds, rank
+from ..numbers.stats import spread
+from ..numbers.units import amount, clock
 
 
 @dataclass(frozen=True)

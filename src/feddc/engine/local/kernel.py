@@ -13,16 +13,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ..data import Federation
-from ..data.inputs import Inputs, tensors
-from ..data.stored import Mapped
-from ..models import Buffers, FlatModel
-from ..options import LocalTraining, Precision
-from ..types import COLUMNS, Correction, Vector
+from ...data import Federation
+from ...data.inputs import Inputs, tensors
+from ...data.stored import Mapped
+from ...models import Buffers, FlatModel
+from ...options import LocalTraining, Precision
+from ...types import COLUMNS, Correction, Vector
+from ..evaluation import evaluate
+from ..keys import generator
 from .batches import client_batches, smallest_batch
-from .evaluation import evaluate
 from .gradient import AddGradient, gradient_of
-from .keys import generator
 from .losses import OwnLoss, client_loss
 from .optimizers import local_optimizer
 

@@ -9,13 +9,13 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from ..data.inputs import Inputs
-from ..errors import ConfigError
-from ..models import Buffers, FlatModel
-from ..options import Precision
-from ..tasks import Task
-from ..types import LossBatch, Seen, Vector
-from .evaluation import output_of
+from ...data.inputs import Inputs
+from ...errors import ConfigError
+from ...models import Buffers, FlatModel
+from ...options import Precision
+from ...tasks import Task
+from ...types import LossBatch, Seen, Vector
+from ..evaluation import output_of
 from .precision import autocast
 
 

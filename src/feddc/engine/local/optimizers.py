@@ -10,10 +10,10 @@ from typing import Protocol
 
 import torch
 
-from ..algorithms import Algorithm, method_name
-from ..errors import check
-from ..options import LocalTraining
-from ..types import LocalResult, Vector
+from ...algorithms import Algorithm, method_name
+from ...errors import check
+from ...options import LocalTraining
+from ...types import LocalResult, Vector
 
 
 class LocalOptimizer(Protocol):

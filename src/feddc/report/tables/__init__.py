@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ..specs import Spec
-from ..study.config import Config
+from ...specs import Spec
+from ...study.config import Config
+from ..lines import SETTING, Line, Setting, describe, in_words
 from . import columns, differences
 from .columns import Entry, TableColumn, of_paper
-from .lines import SETTING, Line, Setting, describe, in_words
 
 TERMS = {("false", "false"): "loss", ("true", "false"): "loss + penalty", ("false", "true"): "loss + correction"}
 

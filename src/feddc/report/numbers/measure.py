@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..tasks import Score
+from ...tasks import Score
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from statistics import mean, stdev
 
+from ..lines import Line, Reach, Setting
+from ..numbers.units import bound
 from .columns import Entry, TableColumn
-from .lines import Line, Reach, Setting
-from .units import bound
 
 
 def speedup(setting: Setting, target: float) -> TableColumn:

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from statistics import mean, median, stdev
 from typing import Literal, TypeAlias
 
-from ..algorithms import display_name
-from ..paper.known import Known, experiment, known
-from ..specs import Spec
-from ..study.cells import Number
-from .lines import describe
-from .runs import Run
+from ...algorithms import display_name
+from ...paper.known import Known, experiment, known
+from ...specs import Spec
+from ...study.cells import Number
+from ..lines import describe
+from ..runs import Run
 from .stats import spread
 
 Verdict: TypeAlias = Literal["agrees", "chance", "differs", "few seeds", "too short"]

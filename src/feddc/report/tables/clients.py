@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..engine.records import ClientScores, Record
+from ...engine.records import ClientScores, Record
+from ..lines import Line, Setting
+from ..numbers.units import amount, clock
+from . import Table
 from .columns import Entry, TableColumn
-from .lines import Line, Setting
-from .tables import Table
-from .units import amount, clock
 
 COLUMNS = {"samples": "samples", "score": "score", "update": "update ‖Δᵢ‖", "drift": "drift ‖hᵢ‖"}
 COLUMNS |= {"seconds": "time", "moved": "moved"}

@@ -8,12 +8,12 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from ..data.inputs import Inputs
-from ..models import FlatModel
-from ..options import Precision
-from ..tasks import Classification, Task
+from ...data.inputs import Inputs
+from ...models import FlatModel
+from ...options import Precision
+from ...tasks import Classification, Task
+from ..evaluation import computed
 from .dense import DenseGradient, HalfDenseGradient, Layer, dense_layers
-from .evaluation import computed
 
 AddGradient: TypeAlias = Callable[[Any, Tensor], None]
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ..types import Rows, Vector
+from ...types import Rows, Vector
 
 
 class Layer(NamedTuple):

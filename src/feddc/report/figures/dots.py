@@ -7,8 +7,8 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, TypeAlias
 
-from .figures import new_figure, paper_style
-from .lines import Line, Setting
+from ..lines import Line, Setting
+from . import new_figure, paper_style
 from .styles import BY_METHOD, on_paper
 
 Values: TypeAlias = Callable[[Line], Sequence[float]]

@@ -1,0 +1,1 @@
+"""What seeds allow to say, and how numbers are written."""
