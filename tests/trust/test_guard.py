@@ -325,10 +325,10 @@ def test_what_does_not_go_together_is_refused(options: dict[str, Any], why: str)
 
 def test_what_cannot_be_covered_is_refused() -> None:
     model = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.Linear(4, 3))
-    for options in ({"epsilon": 8.0}, {"secure": "simulated"}):
-        with pytest.raises(ConfigError, match="does not cover buffers such as BatchNorm's"):
+    for name, options in (("privacy", {"epsilon": 8.0}), ("secure", {"secure": "simulated"})):
+        with pytest.raises(ConfigError, match=f"^{name} does not cover buffers such as BatchNorm's"):
             feddc.Simulation(feddc.FedAvg(), model, make_federation([5, 5, 5]), rounds=1, **options)
-        with pytest.raises(ConfigError, match="reads how far clients disagree"):
+        with pytest.raises(ConfigError, match=f"reads how far clients disagree, which {name} hides"):
             run(feddc.FedDC(server=ExP()), [5, 5, 5], **options)
     run(feddc.FedDC(server=ExP()), [5, 5, 5], rounds=1, privacy="local:clip=1:noise=0.1")  # which hides nothing of that
     with pytest.raises(ConfigError, match="sends more than its update"):
