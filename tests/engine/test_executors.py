@@ -21,7 +21,9 @@ from feddc.engine.executors import Executor, InProcess, Vectorised, Workers, cho
 from feddc.engine.executors.base import chunk_size, moved, one_thread, part_size
 from feddc.engine.executors.choose import usable_cores
 from feddc.engine.executors.shared import SharedMemory
+from feddc.engine.executors.vectorised import check_rows
 from feddc.engine.local import Job, Start
+from feddc.engine.losses import own_loss
 from feddc.engine.rows import RowTrainer
 from feddc.models import FlatModel
 from feddc.options import Compute
@@ -271,6 +273,13 @@ def test_a_federation_of_one_sample_is_trained_in_rows(module: nn.Module) -> Non
     expected = outcome(InProcess(job(module, [1])), [0], begin, Correction())
     for got, want in zip(outcome(Vectorised(job(module, [1])), [0], begin, Correction()), expected, strict=True):
         torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", [feddc.FedLC(), feddc.FedNTD(), feddc.FedDecorr(), feddc.MOON()], ids=repr)
+def test_a_local_loss_is_tried_with_the_same_models_in_rows_and_alone(method: object) -> None:
+    torch.manual_seed(1)
+    layers = [nn.Linear(6, 8), nn.Sigmoid(), nn.Linear(8, 7), nn.Sigmoid(), nn.Linear(7, 4)]
+    check_rows(replace(job(nn.Sequential(nn.Flatten(), *layers)), own=own_loss(method)))
 
 
 def jitter(batch: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:

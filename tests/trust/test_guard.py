@@ -13,6 +13,8 @@ from torch import nn
 import feddc
 from feddc.algorithms import METHODS as REGISTRY, make_method
 from feddc.algorithms.server import ExP
+from feddc.engine.cohorts import Bernoulli, FixedSize, Given
+from feddc.engine.guarding import draws_of
 from feddc.errors import ConfigError
 from feddc.trust.privacy import Draws, make_privacy, planned
 from tests.conftest import FAST, make_federation
@@ -212,6 +214,14 @@ def test_the_budget_ends_a_run_before_it_is_exceeded() -> None:
     assert (
         simulation.guard.budget.epsilon(simulation.round) <= 6.0 < simulation.guard.budget.epsilon(simulation.round + 1)
     )
+
+
+def test_only_cohorts_that_are_drawn_save_privacy() -> None:
+    given = Given(np.array([[True, True, True, False], [False, True, False, False]]))
+    assert draws_of(given, 4) == draws_of(given, 4, empty=False) == Draws(4, 2.0, False, False)
+    assert draws_of(Bernoulli(4, 0.25), 4) == Draws(4, 1.0, True, False)
+    assert draws_of(Bernoulli(4, 0.25), 4, empty=False) == Draws(4, 1.0, False, False)
+    assert draws_of(FixedSize(4, 3), 4) == draws_of(FixedSize(4, 3), 4, empty=False) == Draws(4, 3, True, True)
 
 
 def test_rounds_that_were_taken_back_stay_spent() -> None:
