@@ -255,6 +255,34 @@ def test_rows_take_the_steps_of_single_clients(module: nn.Module, options: dict[
             torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-6)
 
 
+class Two(nn.Module):
+    """Of two inputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.one, self.other = nn.Linear(6, 4), nn.Linear(5, 4)
+
+    def forward(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.one(left.flatten(1)) * torch.sigmoid(self.other(right))
+        return out
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("steps", [None, 1])
+def test_rows_of_several_inputs_take_the_steps_of_single_clients(named: bool, steps: int | None) -> None:
+    left = federation().x
+    right = torch.randn(len(left), 5, generator=torch.Generator().manual_seed(4))
+    x = {"left": left, "right": right} if named else (left, right)
+    both = feddc.Federation.from_arrays(x, federation().y, sizes=SIZES)
+    task = replace(job(Two(), steps=steps), federation=both)
+    begin = start(Two())
+    expected = outcome(InProcess(task), [4, 0, 2, 3, 1], begin, Correction())
+    for got, want in zip(outcome(Vectorised(task), [4, 0, 2, 3, 1], begin, Correction()), expected, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-6)
+    assert not torch.equal(expected[0][0], begin.model)
+
+
 @pytest.mark.parametrize("norm", [0.0, 1e-7, 1.0])
 def test_rows_climb_as_far_as_a_single_client_on_hardly_a_gradient(
     norm: float, monkeypatch: pytest.MonkeyPatch
