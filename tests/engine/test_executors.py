@@ -327,6 +327,7 @@ def test_rows_have_the_same_bits_whatever_the_number_of_processes(workers: int) 
     alone, spread = Vectorised(task), Vectorised(task, workers=workers)
     try:
         assert spread.workers == workers < len(alone.rows.groups(390))
+        assert (alone._spread is None, spread._spread is None) == (True, False)
         for correction in corrections(390, begin.model.numel()):
             expected = outcome(alone, clients, begin, correction)
             assert all(map(torch.equal, outcome(spread, clients, begin, correction), expected))
