@@ -286,6 +286,8 @@ def test_feddecorr_minds_features_that_vary_together_and_only_those() -> None:
     ]
     torch.testing.assert_close(values[0] - plain, torch.full((4,), (4 - 1) ** 2 / 4))  # (B−1)²/B · correlation²
     torch.testing.assert_close(values[1], plain)
+    two = feddc.FedDecorr(beta=1.0).local_loss(loss_batch(torch.zeros(2, 3), [0] * 2, together[:2]))
+    torch.testing.assert_close(two - plain[:2], torch.full((2,), 0.5))
     one = feddc.FedDecorr(beta=1.0).local_loss(loss_batch(torch.zeros(1, 3), [0], together[:1]))
     torch.testing.assert_close(one, plain[:1])
 
@@ -309,6 +311,23 @@ def test_fedsmoo_s_dual_is_where_its_step_climbed(model: nn.Module) -> None:
     torch.testing.assert_close(torch.linalg.vector_norm(dual, dim=1), torch.tensor([0.3, 0.3]))
     mean = dual.mean(dim=0)
     torch.testing.assert_close(server.consensus, 0.3 * mean / torch.linalg.vector_norm(mean))
+
+
+@pytest.mark.parametrize("moved", [0.0, 1e-7, 1.0])
+def test_a_direction_of_hardly_any_length_is_followed_less_far(moved: float) -> None:
+    way, weight = torch.tensor([[0.6, 0.0, 0.8]]) * moved, torch.ones(1, 1)
+    wanted = pytest.approx(0.3 * moved / (moved + 1e-7), rel=1e-3)
+    lesam = feddc.FedLESAM(rho=0.3)
+    sent = lesam.broadcast(lesam.init_server(torch.zeros(3)))
+    ahead = lesam.correct(sent, type(lesam.init_client(sent.model))(way), weight).ahead
+    assert ahead is not None
+    assert float(torch.linalg.vector_norm(ahead)) == wanted
+    smoo = feddc.FedSMOO(rho=0.3)
+    server = smoo.init_server(torch.zeros(3))
+    still, local = torch.zeros(1, 3), dataclasses.replace(local_result(torch.zeros(1, 3)), dual=way)
+    upload, _ = smoo.upload(smoo.broadcast(server), type(smoo.init_client(server.model))(still, still), local, weight)
+    after = smoo.aggregate(server, means_of(smoo, upload, local, weight), cohort(size=1))
+    assert float(torch.linalg.vector_norm(after.consensus)) == wanted
 
 
 def loss_batch(output: torch.Tensor, target: list[int], features: Any = None, **others: Any) -> LossBatch:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
 
 import feddc
 from feddc.engine import cost
+from feddc.engine.local import batches
 from feddc.engine.local.batches import client_batches
 from feddc.engine.local.kernel import Job
 
@@ -81,3 +84,18 @@ def test_batches_have_the_layout_of_their_job() -> None:
     flat = job(nn.Sequential(nn.Flatten(), nn.Linear(72, 3)), (2, 6, 6), batch_size=5)
     x, _ = next(iter(client_batches(flat, 1, 0, torch.float32)))
     assert x.is_contiguous()
+
+
+@pytest.mark.parametrize("augment", [None, lambda batch, _: batch + 1])
+def test_bytes_become_the_same_floats_all_at_once_or_a_batch_at_a_time(
+    augment: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = job(nn.Sequential(nn.Conv2d(2, 4, 3), nn.Flatten(), nn.Linear(64, 3)), (2, 6, 6), batch_size=5)
+    x = torch.arange(60 * 72).view(60, 2, 6, 6).to(torch.uint8)
+    whole = replace(whole, federation=replace(whole.federation, x=x, augment=augment, pixels=lambda some: some / 255))
+    at_once = [each for each, _ in client_batches(whole, 1, 1, torch.float32)]
+    monkeypatch.setattr(batches, "LARGE", 1)
+    later = [each for each, _ in client_batches(whole, 1, 1, torch.float32)]
+    assert all(map(torch.equal, at_once, later))
+    wanted = x[whole.federation.clients[1]].double().mean() / 255 + (augment is not None)
+    assert float(torch.cat(later[:4]).double().mean()) == pytest.approx(float(wanted))

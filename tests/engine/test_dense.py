@@ -10,7 +10,9 @@ from torch import nn
 import feddc
 from feddc.engine.local.dense import DenseGradient, DenseRows, dense_layers
 from feddc.engine.local.functional import FunctionalGradient
+from feddc.engine.local.gradient import written_out
 from feddc.models import FlatModel
+from feddc.tasks import MultiLabel
 
 DENSE = [
     nn.Linear(6, 3),
@@ -86,3 +88,10 @@ def test_the_first_batch_of_many_clients_may_be_one_sample_each() -> None:
 @pytest.mark.parametrize("module", OTHERS, ids=str)
 def test_other_networks_are_left_to_autograd(module: nn.Module) -> None:
     assert dense_layers(module) is None
+
+
+def test_only_plain_cross_entropy_is_written_out() -> None:
+    module = nn.Linear(6, 3)
+    assert written_out(module, feddc.Classification()) == dense_layers(module)
+    for task in (feddc.Classification(label_smoothing=0.1), feddc.Classification(weight=[1, 2, 1]), MultiLabel()):
+        assert written_out(module, task) is None

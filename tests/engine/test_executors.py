@@ -21,7 +21,9 @@ from feddc.engine.executors import Executor, InProcess, Vectorised, Workers, cho
 from feddc.engine.executors.base import chunk_size, moved, one_thread, part_size
 from feddc.engine.executors.choose import usable_cores
 from feddc.engine.executors.shared import SharedMemory
+from feddc.engine.executors.vectorised import check_rows
 from feddc.engine.local.kernel import Job, Start
+from feddc.engine.local.losses import own_loss
 from feddc.engine.local.rows import RowTrainer
 from feddc.models import FlatModel
 from feddc.options import Compute
@@ -253,6 +255,34 @@ def test_rows_take_the_steps_of_single_clients(module: nn.Module, options: dict[
             torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-6)
 
 
+class Two(nn.Module):
+    """Of two inputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.one, self.other = nn.Linear(6, 4), nn.Linear(5, 4)
+
+    def forward(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.one(left.flatten(1)) * torch.sigmoid(self.other(right))
+        return out
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("steps", [None, 1])
+def test_rows_of_several_inputs_take_the_steps_of_single_clients(named: bool, steps: int | None) -> None:
+    left = federation().x
+    right = torch.randn(len(left), 5, generator=torch.Generator().manual_seed(4))
+    x = {"left": left, "right": right} if named else (left, right)
+    both = feddc.Federation.from_arrays(x, federation().y, sizes=SIZES)
+    task = replace(job(Two(), steps=steps), federation=both)
+    begin = start(Two())
+    expected = outcome(InProcess(task), [4, 0, 2, 3, 1], begin, Correction())
+    for got, want in zip(outcome(Vectorised(task), [4, 0, 2, 3, 1], begin, Correction()), expected, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-6)
+    assert not torch.equal(expected[0][0], begin.model)
+
+
 @pytest.mark.parametrize("norm", [0.0, 1e-7, 1.0])
 def test_rows_climb_as_far_as_a_single_client_on_hardly_a_gradient(
     norm: float, monkeypatch: pytest.MonkeyPatch
@@ -273,6 +303,13 @@ def test_a_federation_of_one_sample_is_trained_in_rows(module: nn.Module) -> Non
         torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("method", [feddc.FedLC(), feddc.FedNTD(), feddc.FedDecorr(), feddc.MOON()], ids=repr)
+def test_a_local_loss_is_tried_with_the_same_models_in_rows_and_alone(method: object) -> None:
+    torch.manual_seed(1)
+    layers = [nn.Linear(6, 8), nn.Sigmoid(), nn.Linear(8, 7), nn.Sigmoid(), nn.Linear(7, 4)]
+    check_rows(replace(job(nn.Sequential(nn.Flatten(), *layers)), own=own_loss(method)))
+
+
 def jitter(batch: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
     return batch + torch.from_numpy(rng.normal(size=batch.shape).astype(np.float32))
 
@@ -290,6 +327,7 @@ def test_rows_have_the_same_bits_whatever_the_number_of_processes(workers: int) 
     alone, spread = Vectorised(task), Vectorised(task, workers=workers)
     try:
         assert spread.workers == workers < len(alone.rows.groups(390))
+        assert (alone._spread is None, spread._spread is None) == (True, False)
         for correction in corrections(390, begin.model.numel()):
             expected = outcome(alone, clients, begin, correction)
             assert all(map(torch.equal, outcome(spread, clients, begin, correction), expected))

@@ -73,14 +73,12 @@ def test_a_block_is_evaluated_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None
 
     whole, samples, wanted = measured()
     assert whole > 1000 > samples == 30
-    monkeypatch.setattr(local, "EVALUATED", 7 * (2 * 144 + 144 + 3 + 1))
-    piece, samples, found = measured()
-    assert (piece, samples) == (7, 30)
-    assert found == pytest.approx(wanted)
-    monkeypatch.setattr(local, "EVALUATED", 1)
-    piece, samples, found = measured()
-    assert (piece, samples) == (1, 30)
-    assert found == pytest.approx(wanted)
+    one = 2 * 144 + 144 + 3 + 1
+    for numbers, size in ((7 * one, 7), (15 * one, 15), (1, 1)):
+        monkeypatch.setattr(local, "EVALUATED", numbers)
+        piece, samples, found = measured()
+        assert (piece, samples) == (size, 30)
+        assert found == pytest.approx(wanted)
 
 
 def test_bytes_are_shared_as_bytes() -> None:

@@ -124,9 +124,10 @@ def test_short_form_and_bad_names() -> None:
 
 
 def test_a_processor_that_only_imitates_it_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precision, "cpu_slowdown", lambda: 62.0)
-    with pytest.warns(UserWarning, match="one takes 62 times as long as in float32"):
-        feddc.Simulation(feddc.FedAvg(), dense(), federation(), rounds=1, precision="bf16")
+    for slower in (62.0, 2.0):
+        monkeypatch.setattr(precision, "cpu_slowdown", lambda slower=slower: slower)
+        with pytest.warns(UserWarning, match=f"one takes {slower:g} times as long as in float32"):
+            feddc.Simulation(feddc.FedAvg(), dense(), federation(), rounds=1, precision="bf16")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         feddc.Simulation(feddc.FedAvg(), dense(), federation(), rounds=1)

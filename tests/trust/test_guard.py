@@ -13,6 +13,8 @@ from torch import nn
 import feddc
 from feddc.algorithms import METHODS as REGISTRY, make_method
 from feddc.algorithms.server import ExP
+from feddc.engine.cohorts import Bernoulli, FixedSize, Given
+from feddc.engine.guarding import draws_of
 from feddc.errors import ConfigError
 from feddc.trust.privacy import Draws, make_privacy, planned
 from tests.conftest import FAST, make_federation
@@ -212,6 +214,28 @@ def test_the_budget_ends_a_run_before_it_is_exceeded() -> None:
     assert (
         simulation.guard.budget.epsilon(simulation.round) <= 6.0 < simulation.guard.budget.epsilon(simulation.round + 1)
     )
+
+
+class Undecided(feddc.FedAvg):
+    """Looks at its weight, and sends its update all the same."""
+
+    def upload(self, sent: Any, client: Any, local: Any, weight: torch.Tensor) -> tuple[Any, Any]:
+        upload, after = super().upload(sent, client, local, weight)
+        return upload._replace(delta=upload.delta * weight / weight), after
+
+
+def test_who_adds_nothing_to_a_noisy_round_is_one_client() -> None:
+    options: dict[str, Any] = {"rounds": 2, "privacy": "central:clip=0.5:noise=1", "seed": 3}
+    plain, other = (run(method, [8, 9, 10], **options).server.model for method in (feddc.FedAvg(), Undecided()))
+    torch.testing.assert_close(plain, other)
+
+
+def test_only_cohorts_that_are_drawn_save_privacy() -> None:
+    given = Given(np.array([[True, True, True, False], [False, True, False, False]]))
+    assert draws_of(given, 4) == draws_of(given, 4, empty=False) == Draws(4, 2.0, False, False)
+    assert draws_of(Bernoulli(4, 0.25), 4) == Draws(4, 1.0, True, False)
+    assert draws_of(Bernoulli(4, 0.25), 4, empty=False) == Draws(4, 1.0, False, False)
+    assert draws_of(FixedSize(4, 3), 4) == draws_of(FixedSize(4, 3), 4, empty=False) == Draws(4, 3, True, True)
 
 
 def test_rounds_that_were_taken_back_stay_spent() -> None:

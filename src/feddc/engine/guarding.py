@@ -94,7 +94,7 @@ def guard_of(
     name = method_name(algorithm)
     params = model.params.clone()
     still = LocalResult(
-        round=1, nominal=1, lr=1.0, rate=1.0, steps=torch.ones(1, 1), delta=torch.zeros_like(params).unsqueeze(0)
+        round=1, nominal=1, lr=1.0, rate=1.0, steps=torch.ones(1, 1), delta=params.new_zeros(1, len(params))
     )
     client = algorithm.init_client(params)
     rows = type(client)(*(field.unsqueeze(0) for field in client))
