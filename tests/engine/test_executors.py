@@ -428,6 +428,12 @@ def test_a_device_that_is_not_there() -> None:
         choose(job(dense()), 1, 4, Compute(device="gpu"))
 
 
+def test_without_a_device_the_job_is_used_as_it_is() -> None:
+    given = job(dense())
+    assert InProcess(given).job is given
+    assert InProcess(given, "cpu").job is not given
+
+
 @pytest.mark.parametrize("executor", ["auto", "in-process"])
 def test_a_device_trains_what_rows_cannot(executor: str) -> None:
     """On "cpu:0" everything is moved as to a GPU: BatchNorm and dropout train there, with the plain result."""

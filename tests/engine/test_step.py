@@ -127,6 +127,14 @@ def test_a_gradient_is_clipped_as_torch_does_it(norm: float, wanted: float, mode
     torch.testing.assert_close(-flat.params, weight.grad, rtol=1e-3, atol=0)
 
 
+def test_weights_decay_where_they_are_and_not_where_gradients_are_taken(model: nn.Module) -> None:
+    flat = FlatModel(model)
+    before = flat.params.clone()
+    training = feddc.LocalTraining(lr=0.1, weight_decay=0.5, clip_norm=None, optimizer="adamw")
+    local_sgd(flat, [(before, before)], Correction(ahead=random(3)), training, 0.1, constant(flat, 0.0))
+    torch.testing.assert_close(flat.params, (1 - 0.1 * 0.5) * before)
+
+
 def test_reach_counts_how_often_a_gradient_moves_the_model() -> None:
     """A constant gradient g: Δ = −η · reach · g."""
     for momentum in (0.0, 0.5, 0.9):

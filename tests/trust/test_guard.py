@@ -230,6 +230,12 @@ def test_who_adds_nothing_to_a_noisy_round_is_one_client() -> None:
     torch.testing.assert_close(plain, other)
 
 
+def test_everybody_is_enough_for_distributed_noise() -> None:
+    options: dict[str, Any] = {"rounds": 1, "training": FAST, "cohort_size": 3, "privacy": "distributed:noise=1"}
+    [record] = feddc.simulate(feddc.FedAvg(), nn.Linear(6, 3), make_federation([8] * 3), **options)
+    assert (record.participants, record.rejected) == ((0, 1, 2), ())
+
+
 def test_only_cohorts_that_are_drawn_save_privacy() -> None:
     given = Given(np.array([[True, True, True, False], [False, True, False, False]]))
     assert draws_of(given, 4) == draws_of(given, 4, empty=False) == Draws(4, 2.0, False, False)
@@ -349,8 +355,8 @@ def test_what_does_not_go_together_is_refused(options: dict[str, Any], why: str)
 
 def test_what_cannot_be_covered_is_refused() -> None:
     model = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.Linear(4, 3))
-    for name, options in (("privacy", {"epsilon": 8.0}), ("secure", {"secure": "simulated"})):
-        with pytest.raises(ConfigError, match=f"^{name} does not cover buffers such as BatchNorm's"):
+    for what, options in (("privacy", {"epsilon": 8.0}), ("secure", {"secure": "simulated"})):
+        with pytest.raises(ConfigError, match=f"^{what} does not cover buffers such as BatchNorm's"):
             feddc.Simulation(feddc.FedAvg(), model, make_federation([5, 5, 5]), rounds=1, **options)
         with pytest.raises(ConfigError, match=f"reads how far clients disagree, which {name} hides"):
             run(feddc.FedDC(server=ExP()), [5, 5, 5], **options)
