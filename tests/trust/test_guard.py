@@ -358,7 +358,7 @@ def test_what_cannot_be_covered_is_refused() -> None:
     for what, options in (("privacy", {"epsilon": 8.0}), ("secure", {"secure": "simulated"})):
         with pytest.raises(ConfigError, match=f"^{what} does not cover buffers such as BatchNorm's"):
             feddc.Simulation(feddc.FedAvg(), model, make_federation([5, 5, 5]), rounds=1, **options)
-        with pytest.raises(ConfigError, match=f"reads how far clients disagree, which {name} hides"):
+        with pytest.raises(ConfigError, match=f"reads how far clients disagree, which {what} hides"):
             run(feddc.FedDC(server=ExP()), [5, 5, 5], **options)
     run(feddc.FedDC(server=ExP()), [5, 5, 5], rounds=1, privacy="local:clip=1:noise=0.1")  # which hides nothing of that
     with pytest.raises(ConfigError, match="sends more than its update"):
