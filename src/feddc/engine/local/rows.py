@@ -1,6 +1,6 @@
 """Local training of many clients at once: their parameters are rows (K, P), and one operation makes a step of all.
 
-Every client takes the steps of the kernel in ``local.py``: rows are sorted by number of steps, so that those still at
+Every client takes the steps of the kernel in ``kernel.py``: rows are sorted by number of steps, so that those still at
 work are always the first ones, and a short batch is filled up with samples that count for nothing.
 """
 
