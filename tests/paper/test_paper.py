@@ -9,6 +9,7 @@ import pytest
 
 import feddc
 from feddc.algorithms import make_method
+from feddc.errors import ConfigError
 from feddc.paper.known import Known, known
 from feddc.paper.published import TABLES, published_accuracy, published_rounds, table, targets
 from feddc.paper.studies import STUDIES, Selection, select
@@ -48,6 +49,20 @@ def test_every_cell_is_a_valid_run(study: str) -> None:
         assert len(cell.published) == max(1, len(cell.targets))
     keys = [cell.key for cell in select(study, Selection(seeds=(0, 1)))]
     assert len(set(keys)) == len(keys)
+
+
+def test_the_precision_study_differs_in_precision_only() -> None:
+    single, half = select("precision", Selection())
+    assert (single.config.precision, half.config.precision) == ("float32", "bf16")
+    assert replace(half.config, precision="float32") == single.config
+    [same] = select("rounds", Selection(["cifar10"], ["iid"], None, ["0.15"], ["feddc"], target=0.8, precision="bf16"))
+    assert half.key == same.key, "a finished run of one study serves the other"
+
+
+@pytest.mark.parametrize("asked", [Selection(seeds=(0, 0)), Selection(precision="bf16")])
+def test_the_same_run_twice_is_refused(asked: Selection) -> None:
+    with pytest.raises(ConfigError, match="asks for the same run of study 'precision' twice: give each seed once"):
+        select("precision", asked)
 
 
 def test_settings_are_the_papers() -> None:
