@@ -205,7 +205,7 @@ def select(study: str, chosen: Selection) -> list[Cell]:
     ]
     check(
         len({each.key for each in found}) == len(found),
-        f"this asks for the same run of study '{study}' twice: give each seed once; study 'precision' takes no --precision",
+        f"this asks for the same run of study '{study}' twice: give each seed once, and to 'precision' no --precision",
     )
     return found
 
