@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,14 @@ from benchmarks import plain
 from benchmarks.__main__ import main
 from benchmarks.curves import main as curves
 from benchmarks.floor import step_flops
+from benchmarks.judged import Judges, main as judged
 from benchmarks.targets import main as targets
 from benchmarks.workloads import WORKLOADS
+
+from feddc.paper.studies import Selection, select
+from feddc.study.cells import Cell
+from feddc.study.config import resolve
+from feddc.study.sources import Named
 
 
 def test_a_smoke_run_of_two_workloads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,3 +103,31 @@ def test_curves_of_two_precisions(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "| 12 | 90.00 | 92.00 | 91.00 | 92.50 |" in printed
     assert printed.count("apart from round 10 on, mean: precisions 0.75, seeds 1.75 points") == 2
     assert (tmp_path / "bf16.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(("participation", "same"), [(1.0, True), (0.3, False)])
+def test_the_three_models_that_can_be_judged(participation: float, same: bool) -> None:
+    """The global model has the record's score; with everybody in the cohort its mean is the mean of all."""
+    values = {"data": "digits", "method": "feddc", "participation": participation, "rounds": 4}
+    simulation, judges = Named().simulation(resolve(values)), Judges()
+    simulation.callbacks.append(judges)
+    records = list(simulation.run())
+    whole, cohort, everybody = judges.scores.values()
+    assert whole == [record.accuracy for record in records]
+    assert (cohort == everybody) == same
+    assert cohort != whole, "FedDC's global model is not the mean of its clients'"
+    assert judges.rounds_to(max(cohort))["mean of the cohort"] == 1 + cohort.index(max(cohort))
+    assert judges.rounds_to(1.1) == dict.fromkeys(judges.scores)
+
+
+def test_judged_models_are_printed_beside_the_published(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def small(study: str, chosen: Selection) -> list[Cell]:
+        cells = select(study, chosen)
+        return [replace(each, config=replace(each.config, data="digits", model="linear")) for each in cells]
+
+    monkeypatch.setattr("benchmarks.judged.select", small)
+    judged(["--split", "iid", "--methods", "feddc", "--target", "0.96", "--rounds", "1", "--seeds", "0,1"])
+    *_, row = capsys.readouterr().out.splitlines()
+    assert row == "| mnist, 100 clients, 15 %, iid, feddc | 16 | 2 not reached | 2 not reached | 2 not reached |"
