@@ -85,12 +85,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--target", type=float, required=True)
+    parser.add_argument("--precision")
     parser.add_argument("--data-dir", type=Path)
     given = parser.parse_args(arguments)
     words = {name: getattr(given, name).split(",") for name in ("data", "split", "participation", "methods")}
     seeds = tuple(map(int, given.seeds.split(",")))
     source, rows = Named(given.data_dir), list[list[str]]()
-    cells = select("rounds", Selection(**words, seeds=seeds, rounds=given.rounds, target=given.target))
+    chosen = Selection(**words, seeds=seeds, rounds=given.rounds, target=given.target, precision=given.precision)
+    cells = select("rounds", chosen)
     for first in range(0, len(cells), len(seeds)):
         members = cells[first : first + len(seeds)]
         found = [judged(source, each).rounds_to(given.target) for each in members]
