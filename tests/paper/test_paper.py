@@ -9,7 +9,6 @@ import pytest
 
 import feddc
 from feddc.algorithms import make_method
-from feddc.errors import ConfigError
 from feddc.paper.known import Known, known
 from feddc.paper.published import TABLES, published_accuracy, published_rounds, table, targets
 from feddc.paper.studies import STUDIES, Selection, select
@@ -57,12 +56,6 @@ def test_the_precision_study_differs_in_precision_only() -> None:
     assert replace(half.config, precision="float32") == single.config
     [same] = select("rounds", Selection(["cifar10"], ["iid"], None, ["0.15"], ["feddc"], target=0.8, precision="bf16"))
     assert half.key == same.key, "a finished run of one study serves the other"
-
-
-@pytest.mark.parametrize("asked", [Selection(seeds=(0, 0)), Selection(precision="bf16")])
-def test_the_same_run_twice_is_refused(asked: Selection) -> None:
-    with pytest.raises(ConfigError, match="asks for the same run of study 'precision' twice: give each seed once"):
-        select("precision", asked)
 
 
 def test_settings_are_the_papers() -> None:
