@@ -62,6 +62,15 @@ def test_best_accuracy_beside_the_published() -> None:
     assert found["Best accuracy (%)"] == {"FedDyn": ["98.12 | 98.51"], "FedDC": ["not run | 98.45"]}
 
 
+def test_no_table_of_settings_of_which_nothing_was_run() -> None:
+    cells = select("rounds", Selection(["mnist"], ["iid", "d2"], None, None, ["feddc"]))
+    ran = place(cells, "feddc", "d2", 0)
+    runs = [run(cell, 0.5) if cell is ran else not_run(cell.config) for cell in cells]
+    titles = [table.title for table in overview(arrange(runs))]
+    assert titles and all("15 % a round" in title for title in titles)
+    assert not overview(arrange([not_run(cell.config) for cell in cells]))
+
+
 def test_results_survive_a_file(tmp_path: Path, cells: list[Cell]) -> None:
     file = tmp_path / "r.json"
     one, two = place(cells, "feddc", "iid", 0), place(cells, "fedavg", "iid", 0)

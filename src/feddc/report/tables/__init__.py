@@ -133,10 +133,13 @@ def ablation_table(setting: Setting) -> Table | None:
 def overview(settings: Sequence[Setting]) -> list[Table]:
     """Every setting beside the others, for each group of settings: scores, or rounds, speed-up and bytes to targets.
 
-    Runs that stop at a target have no best score worth a table; runs that do not are asked for their target too.
+    Runs that stop at a target have no best score worth a table; runs that do not are asked for their target too. A
+    group of which nothing was run is left out.
     """
     tables: list[Table] = []
     for group, members in _groups(settings):
+        if not any(run.points for setting in members for run in setting.runs):
+            continue
         name = f": {group}" if group else ""
         stop = any(run.config.stop_at is not None for setting in members for run in setting.runs)
         measure = members[0].measure
