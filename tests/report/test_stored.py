@@ -67,7 +67,8 @@ def test_no_table_of_settings_of_which_nothing_was_run() -> None:
     ran = place(cells, "feddc", "d2", 0)
     runs = [run(cell, 0.5) if cell is ran else not_run(cell.config) for cell in cells]
     titles = [table.title for table in overview(arrange(runs))]
-    assert titles and all("15 % a round" in title for title in titles)
+    assert titles
+    assert all("15 % a round" in title for title in titles)
     assert not overview(arrange([not_run(cell.config) for cell in cells]))
 
 
