@@ -116,6 +116,8 @@ def test_where_a_run_comes_from_is_stored(tmp_path: Path, cells: list[Cell]) -> 
     assert back.status == "unfinished"
     assert "| fedavg | 0 | 1, unfinished | 0123abc | float32 | torch 2.13, x |" in pages.origins([back])
     assert "the order of some sums has changed" not in pages.origins([back])
+    other = replace(back, config=replace(back.config, model="linear"))
+    assert "| fedavg, model linear | 0 |" in pages.origins([back, other])
     bare = replace(back, about={"versions": {"torch": "2.13", "processor": "x"}})
     assert "| not recorded | float32 | torch 2.13, x |" in pages.origins([bare])
     early = replace(back, about={"versions": {"commit": "at or before 2cf957a"}})

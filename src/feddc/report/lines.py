@@ -138,8 +138,8 @@ def arrange(runs: Sequence[Run], target: float | None = None) -> list[Setting]:
     """The runs as settings, in the order in which they come; ``target`` replaces the one they were configured with."""
     keys = list(dict.fromkeys(_key(run.config) for run in runs))
     groups = [[run for run in runs if _key(run.config) == key] for key in keys]
-    varying = [name for i, name in enumerate(SETTING) if len({key[i] for key in keys}) > 1]
-    titles = [describe(group[0].config, varying) or describe(group[0].config) for group in groups]
+    apart = [name for i, name in enumerate(SETTING) if len({key[i] for key in keys}) > 1]
+    titles = [describe(group[0].config, apart) or describe(group[0].config) for group in groups]
     return [Setting(title, _lines(group), target) for title, group in zip(titles, groups, strict=True)]
 
 
@@ -160,6 +160,18 @@ def in_words(config: Config, name: str) -> str:
     return {"split": value or "natural split", "clients": f"{value} clients"}.get(name, str(value))
 
 
+def varying(runs: Sequence[Run]) -> list[str]:
+    """The settings, beside those of a setting and the method, in which these runs differ."""
+    others = [name for name, role in ROLES.items() if role == "cell" and name not in (*SETTING, "method")]
+    return [name for name in others if len({getattr(run.config, name) for run in runs}) > 1]
+
+
+def said(extra: Sequence[tuple[str, object]]) -> list[str]:
+    """Settings in words, except what is switched off."""
+    on = [(key, value) for key, value in extra if value or value != FIELDS[key].default]
+    return [f"{key} {value}" for key, value in on if (key, value) != ("compress", "none")]
+
+
 def _key(config: Config) -> tuple[object, ...]:
     return tuple(getattr(config, name) for name in SETTING)
 
@@ -169,21 +181,18 @@ def _lines(runs: Sequence[Run]) -> tuple[Line, ...]:
 
     A seed counts once in a line.
     """
-    others = [name for name, role in ROLES.items() if role == "cell" and name not in (*SETTING, "method")]
-    varying = [name for name in others if len({getattr(run.config, name) for run in runs}) > 1]
+    differing = varying(runs)
     places: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:
-        key = (run.config.method, *(getattr(run.config, name) for name in varying))
+        key = (run.config.method, *(getattr(run.config, name) for name in differing))
         members = places.setdefault(key, [])
         if run.repeat not in [each.repeat for each in members]:
             members.append(run)
     labels = _labels(list(dict.fromkeys(run.config.method for run in runs)))
     lines = []
     for (method, *values), members in places.items():
-        extra = tuple(zip(varying, values, strict=True))
-        said = [(key, value) for key, value in extra if value or value != FIELDS[key].default]
-        said = [(key, value) for key, value in said if (key, value) != ("compress", "none")]
-        label = ", ".join([labels[str(method)], *(f"{key} {value}" for key, value in said)])
+        extra = tuple(zip(differing, values, strict=True))
+        label = ", ".join([labels[str(method)], *said(extra)])
         lines.append(Line(label, str(method), tuple(members), extra))
     return tuple(sorted(lines, key=_order))
 

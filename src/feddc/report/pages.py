@@ -13,7 +13,7 @@ from ..specs import Spec
 from ..storage.atomic import write_whole
 from .figures import save_picture
 from .figures.dots import save_dots
-from .lines import Line, Setting, arrange, describe
+from .lines import Line, Setting, arrange, describe, said, varying
 from .numbers.units import markdown_table
 from .runs import Run
 from .tables import Table, all_tables, overview
@@ -64,7 +64,10 @@ def origins(runs: Sequence[Run]) -> str:
         config, made = run.config, run.about.get("versions", {})
         rounds = f"{run.points[-1].round}{'' if run.status == 'finished' else f', {run.status}'}"
         tools = f"torch {made['torch']}, {made['processor']}" if {"torch", "processor"} <= set(made) else "not recorded"
-        where = [describe(config), config.method, str(config.seed), rounds]
+        alike = [each for each in ran if describe(each.config) == describe(config)]
+        extra = [(name, getattr(config, name)) for name in varying(alike) if name != "precision"]
+        method = ", ".join([config.method, *said(extra)])
+        where = [describe(config), method, str(config.seed), rounds]
         rows.append([*where, made.get("commit", "not recorded"), config.precision, tools])
     notes = dict.fromkeys(MOVED[commit] for run in ran if (commit := _commit(run)) in MOVED)
     table = markdown_table(["setting", "method", "seed", "rounds", "commit", "precision", "made with"], rows)
