@@ -50,6 +50,7 @@ def _panel(axes: Any) -> Iterator[str]:
     for text in axes.texts:
         arrow = text.arrow_patch
         look = f"{text.arrowprops['arrowstyle']} {to_hex(arrow.get_edgecolor())} {arrow.get_linewidth():g}"
+        look += f" alpha {arrow.get_alpha():g}" if arrow.get_alpha() not in (None, 1) else ""
         look += f" with a head of {text.get_fontsize():g} points"
         yield f"arrow {look} from {_numbers(text.get_position())} to {_numbers(text.xy)}"
 
@@ -78,6 +79,7 @@ def _look(line: Any) -> str:
         inside = line.get_markerfacecolor()
         inside = inside if inside == "none" else to_hex(inside)
         look += f" {line.get_marker()} {line.get_markersize():g} {inside}"
+    look += f" alpha {line.get_alpha():g}" if _is_line(line) and line.get_alpha() not in (None, 1) else ""
     return look + (f" order {line.get_zorder():g}" if _is_line(line) else "")
 
 

@@ -128,6 +128,7 @@ CELLS = [
     Compared("cifar10", "iid", "FedDC", 0.8, Number(100, censored=True), (90.0,), (100, 100)),
     Compared("cifar10", "iid", "FedAvg", 0.8, Number(120, censored=True), (118.0, 110.0)),
     Compared("cifar10", "iid", "FedDyn", 0.8, Number(80), (), (100,)),
+    Compared("cifar10", "iid", "FedProx", 0.8, Number(150), (), (70,)),
     Compared("cifar10", "iid", "FedDC", None, Number(85.0), (84.5, 85.0, 85.1)),
     Compared("cifar100", "iid", "SCAFFOLD", None, Number(50.0), (99.0, 40.0)),
     Compared("elsewhere", "iid", "FedDyn", None, Number(60.0), (61.0,)),

@@ -69,13 +69,14 @@ def _point(axes: Axes, cell: Compared) -> None:
     values = [100 - each for each in cell.values] if error else [*cell.values, *map(float, cell.bounds)]
     x, y = 100 - cell.published.value if error else cell.published.value, mean(values)
     spread = stdev(values) if len(values) > 1 else None
-    colour = _colour(cell.method)
-    style: dict[str, Any] = {"color": colour, "marker": MARKERS.get(cell.data, "x"), "markersize": 3.5}
+    colour, pale = _colour(cell.method), {"alpha": 0.3 if cell.verdict() == "too short" else 1.0}
+    style: dict[str, Any] = {"color": colour, "marker": MARKERS.get(cell.data, "x"), "markersize": 3.5, **pale}
     style |= {"markerfacecolor": "none"} if cell.bounds or cell.published.censored else {}
     axes.errorbar([x], [y], None if spread is None else [[min(spread, 0.9 * y)], [spread]], linewidth=0.8, **style)
     for short, dx, dy in ((cell.published.censored, 9, 0), (bool(cell.bounds), 0, 9)):
         if short:
-            arrow = {"arrowstyle": "<-", "color": colour, "linewidth": 0.6}  # its tail is the text, which is empty
+            # Its tail is the text, which is empty.
+            arrow = {"arrowstyle": "<-", "color": colour, "linewidth": 0.6, **pale}
             axes.annotate("", (x, y), xytext=(dx, dy), textcoords="offset points", arrowprops=arrow)
 
 

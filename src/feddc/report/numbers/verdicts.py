@@ -37,7 +37,7 @@ Rounds are compared by their ratio, accuracies by their difference.
 - **chance**: within that, but not that close: seeds alone differ by as much
 - **differs**: further apart than that
 - **few seeds**: fewer than three seeds, which are no evidence, unless similar cells show that it differs
-- **too short**: too few rounds were run to decide; '>N' means not reached in N rounds
+- **too short**: too few rounds were run to decide (pale in the picture); '>N' means not reached in N rounds
 
 With three seeds the deviation itself is uncertain. Without the median, about one cell in five of those that agree
 perfectly would be called different (Student's t with two degrees of freedom exceeds 2 with probability 0.18).
