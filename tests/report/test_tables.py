@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from feddc.report.lines import Reach, Setting, arrange
-from feddc.report.runs import collect
+from feddc.report.runs import collect, not_run
 from feddc.report.tables import (
     Table,
     ablation_table,
@@ -85,6 +86,16 @@ def test_bold_is_what_is_shown_to_be_ahead(tmp_path: Path) -> None:
     write_seeds(tmp_path, "fedavg", [reaching(n, 30) for n in (14, 15, 16, 15)])
     write_seeds(tmp_path, "scaffold", [reaching(n, 30) for n in (12, 13, 13, 12)])
     assert bold(rounds_table(only(tmp_path), 0.9)) == {("SCAFFOLD", "rounds"), ("FedAvg", "bytes")}
+
+
+def test_nothing_is_bold_beside_a_method_of_which_some_seeds_were_not_run(tmp_path: Path) -> None:
+    write_seeds(tmp_path, "fedavg", [reaching(n, 30) for n in (14, 15, 16, 15)])
+    write_seeds(tmp_path, "scaffold", [reaching(n, 30) for n in (12, 13, 13, 12)])
+    runs = collect([tmp_path])
+    absent = [not_run(replace(runs[0].config, method="fedprox", seed=seed)) for seed in range(4)]
+    assert bold(rounds_table(arrange([*runs, *absent])[0], 0.9)) == {("SCAFFOLD", "rounds"), ("FedAvg", "bytes")}
+    begun = replace(runs[0], config=absent[0].config)
+    assert bold(rounds_table(arrange([*runs, begun, *absent[1:]])[0], 0.9)) == set()
 
 
 def test_nothing_is_bold_with_one_seed_or_without_a_difference(tmp_path: Path) -> None:

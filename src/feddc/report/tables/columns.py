@@ -176,7 +176,9 @@ def of_paper(line: Line) -> Known:
 
 
 def _over(lines: Sequence[Line]) -> bool:
-    return not any(run.status == "unfinished" for line in lines for run in line.runs)
+    """Whether no line is part-way: with a run under way, or with seeds of which only some were run."""
+    part_way = [run for line in lines for run in line.runs if run.status == "unfinished" or (line.ran and not run.ended)]
+    return not part_way
 
 
 def _score(line: Line, values: Sequence[float]) -> Entry:
