@@ -177,8 +177,7 @@ def of_paper(line: Line) -> Known:
 
 def _over(lines: Sequence[Line]) -> bool:
     """Whether no line is part-way: with a run under way, or with seeds of which only some were run."""
-    part_way = [run for line in lines for run in line.runs if run.status == "unfinished" or (line.ran and not run.ended)]
-    return not part_way
+    return all(run.ended or (run.status == "not run" and not line.ran) for line in lines for run in line.runs)
 
 
 def _score(line: Line, values: Sequence[float]) -> Entry:
