@@ -76,6 +76,36 @@ def test_the_page_of_a_run_is_the_page_of_what_was_stored(tmp_path: Path) -> Non
     assert (tmp_path / "beyond-digits.md").read_text() == page
 
 
+@pytest.mark.filterwarnings("ignore:this processor has no bfloat16 products")
+def test_a_method_is_shown_in_the_precisions_that_it_was_run_in(tmp_path: Path) -> None:
+    """The page of FedAvg in float32 beside FedDC in bf16, with SCAFFOLD run in neither."""
+    one = ["reproduce", "accuracy", "--data", "synthetic", "--participation", "0.15", "--rounds", "1", "--quiet"]
+    one += ["--report", str(tmp_path), "--out", str(tmp_path / "cells")]
+    assert feddc(*one, "--split", "0-0,1-0", "--methods", "feddc", "--precision", "bf16") == 0
+    assert feddc(*one, "--split", "0-0", "--methods", "fedavg", "--precision", "float32") == 0
+    both = ["--split", "0-0,1-0", "--methods", "fedavg,scaffold,feddc", "--precision", "float32,bf16"]
+    assert feddc(*one, *both, "--stored") == 0
+    page = (tmp_path / "accuracy-synthetic.md").read_text()
+    table = page.split("\n\n")[3].splitlines()
+    assert [row.split(" | ")[0] for row in table[2:]] == [
+        "| FedAvg, precision float32",
+        "| SCAFFOLD, precision float32",
+        "| FedDC, precision bf16",
+    ]
+    assert [row.count("not run") for row in table[2:]] == [1, 2, 0]
+
+
+def test_cells_of_several_precisions_are_named_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert feddc("reproduce", *SMALL, "--precision", "float32,bf16", "--list", "--out", str(tmp_path)) == 0
+    rows = {line.split(", seed")[0].split(", 15 %, ")[1] for line in capsys.readouterr().out.splitlines()}
+    assert rows == {
+        f"{split}, {method}, {each}"
+        for split in ("0-0", "1-0")
+        for method in ("fedavg", "feddc")
+        for each in ("float32", "bf16")
+    }
+
+
 def test_sweep_runs_every_combination_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "sweep"
     options = ["--rounds", "1", "--epochs", "1", "--clients", "5", "--out", str(out)]

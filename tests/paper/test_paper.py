@@ -54,7 +54,9 @@ def test_the_precision_study_differs_in_precision_only() -> None:
     single, half = select("precision", Selection())
     assert (single.config.precision, half.config.precision) == ("float32", "bf16")
     assert replace(half.config, precision="float32") == single.config
-    [same] = select("rounds", Selection(["cifar10"], ["iid"], None, ["0.15"], ["feddc"], target=0.8, precision="bf16"))
+    [same] = select(
+        "rounds", Selection(["cifar10"], ["iid"], None, ["0.15"], ["feddc"], target=0.8, precision=["bf16"])
+    )
     assert half.key == same.key, "a finished run of one study serves the other"
 
 
@@ -111,7 +113,7 @@ def test_the_authors_forms_are_used_where_clients_have_different_sizes() -> None
 def test_a_target_leaves_out_the_higher_ones_and_a_precision_makes_another_cell() -> None:
     whole = Selection(data=["cifar10"], split=["iid"], participation=["0.15"], methods=["feddc"])
     [usual] = select("rounds", whole)
-    [lower] = select("rounds", replace(whole, target=0.8, precision="bf16"))
+    [lower] = select("rounds", replace(whole, target=0.8, precision=["bf16"]))
     assert (usual.targets, lower.targets) == ((0.78, 0.8, 0.82), (0.78, 0.8))
     assert lower.published == usual.published[:2]
     assert (lower.config.target, lower.config.stop_at) == (0.8, 0.8)
@@ -120,11 +122,13 @@ def test_a_target_leaves_out_the_higher_ones_and_a_precision_makes_another_cell(
     with pytest.raises(feddc.ConfigError, match=r"--target 0\.7 is not a target .* \(these are: 0\.78, 0\.8, 0\.82\)"):
         select("rounds", replace(whole, target=0.7))
     with pytest.raises(feddc.ConfigError, match="unknown precision 'bf61': did you mean 'bf16'"):
-        select("rounds", replace(whole, precision="bf61"))
+        select("rounds", replace(whole, precision=["bf61"]))
 
 
 def test_what_the_paper_prints_holds_for_either_precision_and_for_no_other_setting() -> None:
-    [cell] = select("rounds", Selection(["cifar10"], ["iid"], None, ["0.15"], ["feddc"], target=0.8, precision="bf16"))
+    [cell] = select(
+        "rounds", Selection(["cifar10"], ["iid"], None, ["0.15"], ["feddc"], target=0.8, precision=["bf16"])
+    )
     assert {goal: number.value for goal, number in known(cell.config).rounds.items()} == {0.78: 88, 0.8: 108, 0.82: 162}
     assert known(replace(cell.config, precision="float32")) == known(cell.config)
     assert known(replace(cell.config, weight_decay=0.0)) == Known()

@@ -149,6 +149,15 @@ def test_ablation_and_overview(tmp_path: Path) -> None:
     assert [entry.text for entry in dict(rounds.rows)["FedDC"]] == [">2", ">2"]
 
 
+def test_a_row_has_the_same_settings_in_every_column(tmp_path: Path) -> None:
+    """Where two α were run on one split, the other split's FedDC is in the row of its own α."""
+    for split, alpha in (("iid", 0.1), ("iid", 1), ("dirichlet:0.1", 0.1)):
+        write_run(tmp_path / f"{split}-{alpha}", method=f"feddc:alpha={alpha}", split=split, scores=[0.5])
+    [best, *_] = overview(arrange(collect([tmp_path])))
+    rows = {label: [entry.text for entry in entries] for label, entries in best.rows}
+    assert rows == {"FedDC α=0.1": ["50.00", "50.00"], "FedDC α=1": ["", "50.00"]}  # as the folders are sorted
+
+
 def test_differences_have_intervals(tmp_path: Path) -> None:
     write_seeds(tmp_path, "fedavg", [reaching(n, 30) for n in (14, 15, 16)])
     write_seeds(tmp_path, "feddc", [reaching(n, 30) for n in (7, 8, 10)])

@@ -102,7 +102,7 @@ def test_every_published_number_of_the_runs_is_compared() -> None:
 
 def test_a_precision_is_a_row_of_its_own_beside_the_same_published_number() -> None:
     chosen = Selection(["mnist"], ["iid"], None, ["0.15"], ["feddc"])
-    [plain], [half] = (select("rounds", each) for each in (chosen, replace(chosen, precision="bf16")))
+    [plain], [half] = (select("rounds", each) for each in (chosen, replace(chosen, precision=["bf16"])))
     found = {(each.setting[-6:], each.target): each for each in compare([run(plain, 0.98), run(half, 0.5, 0.98)])}
     assert found[" round", 0.98].values == (1,)
     assert found[", bf16", 0.98].values == (2,)

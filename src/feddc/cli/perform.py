@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Thread
 
@@ -117,7 +117,7 @@ def perform_study(study: Study, data_dir: Path | None, show: Show, *, only_store
         report.mkdir(parents=True, exist_ok=True)
         stored.save(file, runs)
         runs = stored.load(file)  # so that the page is the one that --stored makes of it
-    shown = [runs.get(cell.key) or not_run(cell.config) for cell in study.cells]
+    shown = [runs.get(cell.key) or not_run(cell.config) for cell in _worth_showing(study.cells, runs)]
     settings = arrange(shown)
     for table in overview(settings):
         display.say(f"{table.title}{f' ({table.note})' if table.note else ''}")
@@ -143,6 +143,22 @@ def _scores(study: Study, runs: Mapping[str, Run]) -> dict[str, list[list[float]
         if values and None not in values:
             found.setdefault(cell.row, []).append([float(value or 0) for value in values])
     return found
+
+
+def _worth_showing(cells: Sequence[Cell], runs: Mapping[str, Run]) -> list[Cell]:
+    """A method in the precisions in which some cell of it was run, or else in the first that was asked for."""
+    ran: dict[tuple[str, str], set[str]] = {}
+    first: dict[tuple[str, str], str] = {}
+    for cell in cells:
+        key = cell.group, cell.config.method
+        first.setdefault(key, cell.config.precision)
+        if cell.key in runs:
+            ran.setdefault(key, set()).add(cell.config.precision)
+    return [
+        cell
+        for cell in cells
+        if cell.config.precision in ran.get(key := (cell.group, cell.config.method), {first[key]})
+    ]
 
 
 def _further(place: Path, known: Run | None) -> Run | None:

@@ -43,7 +43,7 @@ def _listed(name: str, help: str) -> Callable[[Command], Command]:
 @click.option("--seeds", default="0", metavar="A,B,…", help="seeds to repeat each cell with  [default: 0]")
 @click.option("--rounds", type=click.IntRange(1), help="run fewer rounds than the paper")
 @click.option("--target", type=float, help="stop at this target instead of at the data set's highest, such as 0.8")
-@click.option("--precision", help="precision of a local step's products")
+@_listed("--precision", "precision of a local step's products; of several, each is a row of its own")
 @click.option("--weights", type=click.Path(path_type=Path), help="ImageNet weights for tiny-imagenet's ResNet18")
 @click.option("--workers", type=click.IntRange(1), help="worker processes  [default: one for each core]")
 @click.option("--list", "only_list", is_flag=True, help="show the cells, run nothing")
@@ -137,7 +137,6 @@ def _selected(
     seeds: str,
     rounds: int | None,
     target: float | None,
-    precision: str | None,
     weights: Path | None,
     workers: int | None,
     **narrow: str | None,
@@ -147,7 +146,7 @@ def _selected(
 
     chosen = {key: value.split(",") if value else None for key, value in narrow.items()}
     numbers = whole_numbers("--seeds", seeds)
-    found = select(study, Selection(**chosen, seeds=numbers, rounds=rounds, target=target, precision=precision))
+    found = select(study, Selection(**chosen, seeds=numbers, rounds=rounds, target=target))
     check(weights is None or study == "tiny-imagenet", "--weights goes with the study tiny-imagenet")
     changes: dict[str, Any] = {} if weights is None else {"model": f"resnet18:weights={weights}"}
     changes |= {} if workers is None else {"workers": workers}

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import cast
 
 from ..errors import ConfigError, check, unknown
+from ..options import Precision
 from ..specs import Spec
 from ..study.cells import Cell
 from ..study.config import Config, resolve
@@ -175,7 +176,8 @@ class Selection:
     rounds: int | None = None
     target: float | None = None
     """Stop at this one of a cell's targets instead of at the highest."""
-    precision: str | None = None
+    precision: Sequence[str] | None = None
+    """Run each cell in these precisions, each in a row of its own, instead of in the study's."""
 
 
 def select(study: str, chosen: Selection) -> list[Cell]:
@@ -196,11 +198,14 @@ def select(study: str, chosen: Selection) -> list[Cell]:
         f"no cell of study '{study}' has all that was asked for: `feddc reproduce {study} --list` shows them",
     )
     check(bool(chosen.seeds), "seeds must name at least one seed")
-    changes: dict[str, Any] = {"rounds": chosen.rounds, "precision": chosen.precision}
-    changes = {key: value for key, value in changes.items() if value is not None}
+    if chosen.rounds is not None:
+        cells = [replace(each, config=replace(each.config, rounds=chosen.rounds)) for each in cells]
     if chosen.target is not None:
         cells = [_up_to(each, chosen.target) for each in cells]
-    return [replace(each, config=replace(each.config, seed=seed, **changes)) for each in cells for seed in chosen.seeds]
+    if chosen.precision is not None:
+        check(bool(chosen.precision), "precision must name at least one precision")
+        cells = [_in_precision(each, value, chosen.precision) for each in cells for value in chosen.precision]
+    return [replace(each, config=replace(each.config, seed=seed)) for each in cells for seed in chosen.seeds]
 
 
 def _up_to(each: Cell, target: float) -> Cell:
@@ -211,6 +216,12 @@ def _up_to(each: Cell, target: float) -> Cell:
     kept = each.targets.index(target) + 1
     config = replace(each.config, target=target, stop_at=target)
     return replace(each, config=config, targets=each.targets[:kept], published=each.published[:kept])
+
+
+def _in_precision(each: Cell, value: str, asked: Sequence[str]) -> Cell:
+    """The cell in this precision, which its row says where there are several."""
+    row = each.row if len(asked) == 1 else f"{each.row}, {value}"
+    return replace(each, row=row, config=replace(each.config, precision=cast(Precision, value)))
 
 
 def _value(each: Cell, name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ..algorithms import METHODS, display_name
@@ -140,7 +140,13 @@ def arrange(runs: Sequence[Run], target: float | None = None) -> list[Setting]:
     groups = [[run for run in runs if _key(run.config) == key] for key in keys]
     apart = [name for i, name in enumerate(SETTING) if len({key[i] for key in keys}) > 1]
     titles = [describe(group[0].config, apart) or describe(group[0].config) for group in groups]
-    return [Setting(title, _lines(group), target) for title, group in zip(titles, groups, strict=True)]
+    return [Setting(title, _lines(group, group), target) for title, group in zip(titles, groups, strict=True)]
+
+
+def side_by_side(settings: Sequence[Setting]) -> list[Setting]:
+    """The settings for one table: a line's name says in what it differs from any line of any of them."""
+    every = [run for setting in settings for run in setting.runs]
+    return [replace(setting, lines=_lines(setting.runs, every)) for setting in settings]
 
 
 def describe(config: Config, names: Sequence[str] = SETTING) -> str:
@@ -176,19 +182,20 @@ def _key(config: Config) -> tuple[object, ...]:
     return tuple(getattr(config, name) for name in SETTING)
 
 
-def _lines(runs: Sequence[Run]) -> tuple[Line, ...]:
-    """A line for each method; other settings that vary are written into its label, except what is switched off.
+def _lines(runs: Sequence[Run], beside: Sequence[Run]) -> tuple[Line, ...]:
+    """A line for each method; other settings that vary among the runs that are shown ``beside`` are written into its
+    label, except what is switched off.
 
     A seed counts once in a line.
     """
-    differing = varying(runs)
+    differing = varying(beside)
     places: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:
         key = (run.config.method, *(getattr(run.config, name) for name in differing))
         members = places.setdefault(key, [])
         if run.repeat not in [each.repeat for each in members]:
             members.append(run)
-    labels = _labels(list(dict.fromkeys(run.config.method for run in runs)))
+    labels = _labels(list(dict.fromkeys(run.config.method for run in beside)))
     lines = []
     for (method, *values), members in places.items():
         extra = tuple(zip(differing, values, strict=True))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ...specs import Spec
 from ...study.config import Config
-from ..lines import SETTING, Line, Setting, describe, in_words
+from ..lines import SETTING, Line, Setting, describe, in_words, side_by_side
 from . import columns, differences
 from .columns import Entry, TableColumn, of_paper
 
@@ -205,7 +205,7 @@ def _groups(settings: Sequence[Setting]) -> list[tuple[str, list[Setting]]]:
         shared = [key for key in SETTING if key not in varying]
         data = [name] if "data" in varying else []
         title = ", ".join(filter(None, [*data, describe(configs[0], shared)]))
-        named = [_named(setting, varying) for setting in members]
+        named = [_named(setting, varying) for setting in side_by_side(members)]
         found.append((title, named))
     return found
 
