@@ -91,7 +91,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = {name: getattr(given, name).split(",") for name in ("data", "split", "participation", "methods")}
     seeds = tuple(map(int, given.seeds.split(",")))
     source, rows = Named(given.data_dir), list[list[str]]()
-    chosen = Selection(**words, seeds=seeds, rounds=given.rounds, target=given.target, precision=given.precision)
+    words |= {} if given.precision is None else {"precision": given.precision.split(",")}
+    chosen = Selection(**words, seeds=seeds, rounds=given.rounds, target=given.target)
     cells = select("rounds", chosen)
     for first in range(0, len(cells), len(seeds)):
         members = cells[first : first + len(seeds)]
