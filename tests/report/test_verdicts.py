@@ -11,6 +11,7 @@ import pytest
 import feddc
 from feddc.paper.studies import Selection, select
 from feddc.report import stored, summary
+from feddc.report.figures import new_figure, paper_style
 from feddc.report.lines import arrange
 from feddc.report.numbers.verdicts import Compared, compare
 from feddc.report.runs import Run
@@ -170,3 +171,17 @@ def test_the_best_accuracy_is_compared_where_a_run_had_as_many_rounds_as_the_pap
 ) -> None:
     [cell] = select("alpha", Selection(["mnist"], None, None, ["0.15"], ["alpha=0.1"], rounds=rounds))
     assert [each.values for each in compare([run(cell, 0.5, 0.99, 0.98)]) if each.target is None] == best
+
+
+def test_the_key_of_the_picture_is_inside_the_picture() -> None:
+    """With all methods and data sets of the paper, which in one line are wider than a page."""
+    methods, data = ("FedAvg", "FedProx", "SCAFFOLD", "FedDyn", "FedDC"), tuple(summary.MARKERS)
+    cells = [Compared(each, "", name, 0.9, Number(1), (1.0,)) for each in data for name in methods]
+    with paper_style():
+        figure, _ = new_figure(2, 2)
+        summary._key(figure, cells)
+        figure.draw_without_rendering()
+        [key] = figure.legends
+        box = key.get_window_extent()
+    assert [text.get_text() for text in key.get_texts()][:4] == ["FedAvg", "mnist", "FedProx", "fashion-mnist"]
+    assert 0 <= box.x0 < box.x1 <= figure.bbox.x1

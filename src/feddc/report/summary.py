@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain, zip_longest
 from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any, get_args
@@ -85,9 +86,11 @@ def _key(figure: Any, cells: Sequence[Compared]) -> None:
 
     methods = [name for name in map(display_name, METHODS) if any(each.method == name for each in cells)]
     data = list(dict.fromkeys(each.data for each in cells))
-    dots: list[Any] = [Line2D([], [], color=_colour(name), marker="o", ls="", ms=3.5, label=name) for name in methods]
-    dots += [Line2D([], [], color="#999999", marker=MARKERS.get(name, "x"), ls="", ms=3.5, label=name) for name in data]
-    figure.legend(handles=dots, loc="outside upper center", ncols=len(dots), frameon=False, handlelength=1)
+    above = [Line2D([], [], color=_colour(name), marker="o", ls="", ms=3.5, label=name) for name in methods]
+    below = [Line2D([], [], color="#999999", marker=MARKERS.get(name, "x"), ls="", ms=3.5, label=name) for name in data]
+    pairs = zip_longest(above, below, fillvalue=Line2D([], [], ls="", label=""))  # a legend is filled column by column
+    columns = max(len(above), len(below))
+    figure.legend(handles=[*chain(*pairs)], loc="outside upper center", ncols=columns, frameon=False, handlelength=1)
 
 
 def _colour(method: str) -> str:
