@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
 
+from rich import progress
+from rich.console import Console
+
 import feddc
 from feddc.engine.evaluation import metrics_of, total
 from feddc.engine.executors.base import Correct, Parts
@@ -69,9 +72,14 @@ def judged(source: Named, cell: Cell) -> Judges:
     """A cell, run until all three models are at its last target, or to its last round."""
     simulation, judges = source.simulation(cell.config), Judges()
     simulation.callbacks.append(judges)
-    for _ in simulation.run():
-        if None not in judges.rounds_to(cell.targets[-1]).values():
-            break
+    columns = (progress.TextColumn("{task.description}"), progress.BarColumn(), progress.MofNCompleteColumn())
+    with progress.Progress(*columns, progress.TimeRemainingColumn(), console=Console(stderr=True)) as bars:
+        task = bars.add_task(_place(cell), total=cell.config.rounds)
+        for _ in simulation.run():
+            now = " / ".join(f"{100 * scores[-1]:.2f}" for scores in judges.scores.values())
+            bars.update(task, advance=1, description=f"{_place(cell)}, seed {cell.config.seed}: {now} %")
+            if None not in judges.rounds_to(cell.targets[-1]).values():
+                break
     return judges
 
 
@@ -98,9 +106,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         members = cells[first : first + len(seeds)]
         found = [judged(source, each).rounds_to(given.target) for each in members]
         means = [_mean([each[name] for each in found]) for name in JUDGED]
-        place = f"{members[0].group}, {members[0].column}, {members[0].row}"
-        rows.append([place, str(members[0].published[-1]), *means])
+        rows.append([_place(members[0]), str(members[0].published[-1]), *means])
     print(markdown_table([f"rounds to {100 * given.target:g} %", "published", *JUDGED], rows), end="")
+
+
+def _place(cell: Cell) -> str:
+    return f"{cell.group}, {cell.column}, {cell.row}"
 
 
 def _mean(rounds: Sequence[int | None]) -> str:

@@ -129,5 +129,7 @@ def test_judged_models_are_printed_beside_the_published(
 
     monkeypatch.setattr("benchmarks.judged.select", small)
     judged(["--split", "iid", "--methods", "feddc", "--target", "0.96", "--rounds", "1", "--seeds", "0,1"])
-    *_, row = capsys.readouterr().out.splitlines()
+    printed = capsys.readouterr()
+    *_, row = printed.out.splitlines()
+    assert "feddc, seed 1: " in printed.err and "1/1" in printed.err, "long work shows itself"
     assert row == "| mnist, 100 clients, 15 %, iid, feddc | 16 | 2 not reached | 2 not reached | 2 not reached |"
