@@ -135,6 +135,14 @@ def test_many_methods_are_rows_of_dots(tmp_path: Path) -> None:
     assert "| FedAvg | 3.0 ± 0.0 |" in text
 
 
+def test_many_methods_are_compared_with_each_other_also_where_the_paper_has_a_few(tmp_path: Path) -> None:
+    """A column beside the paper's would leave most rows empty, and say nothing of differences."""
+    runs = [run(each, 0.5, 0.98) for each in select("beyond", Selection(["mnist"], seeds=(0, 1)))]
+    text = pages.page(tmp_path, "beyond-mnist", runs, "feddc reproduce").read_text()
+    assert "**Rounds to 97 %: mnist, dirichlet:0.3, 100 clients, 15 % a round**" in text
+    assert "**Differences from FedAvg: mnist, dirichlet:0.3, 100 clients, 15 % a round**" in text
+
+
 def test_the_scores_of_single_clients_are_stored_where_there_are_few(tmp_path: Path, cells: list[Cell]) -> None:
     file, one = tmp_path / "r.json", cells[0]
     for clients in (0, 1, 20, 21):

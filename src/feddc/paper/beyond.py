@@ -79,12 +79,12 @@ def unbalanced() -> Iterator[Cell]:
 def beyond() -> Iterator[Cell]:
     """Newer methods, FedDC combined with them, and int8 transport: digits with 20 clients, MNIST on D2 at 15 %."""
     digits = {"data": "digits", "rounds": 60, "holdout": 0.2, "target": 0.95}
-    mnist = {"data": "mnist", "split": "dirichlet:0.3", "participation": 0.15, "target": 0.98, "stop_at": 0.98}
+    mnist = {"data": "mnist", "split": "dirichlet:0.3", "participation": 0.15, "rounds": 100, "target": 0.97}
     five = {name: {"method": name} for name in ("fedavg", "fedprox", "scaffold", "feddyn", "feddc")}
     rows: dict[str, Mapping[str, Any]] = {**five, **{name: {"method": name} for name in NEWER}, **COMBINED}
-    for same, column, goals in ((digits, "dirichlet:0.1", ()), (mnist, "d2", (0.97, 0.98))):
+    for same, column in ((digits, "dirichlet:0.1"), (mnist, "d2")):
         for row, change in rows.items():
-            yield _cell(row, column, {**same, **change}, goals)
+            yield _cell(row, column, {**same, **change})
 
 
 def _cell(
@@ -92,5 +92,4 @@ def _cell(
 ) -> Cell:
     config = resolve(values)
     group = f"{config.data}, {config.clients} clients, {100 * (config.participation or 1):g} %"
-    published = (*[None] * len(targets[:-1]), printed)  # what is printed is of the highest target
-    return Cell(group, row, column, config, targets, published)
+    return Cell(group, row, column, config, targets, (printed,))

@@ -20,14 +20,14 @@ from .tables import Table, all_tables, overview
 from .tables.columns import of_paper
 
 CROWD = 12
-"""More lines than this cannot be told apart in one picture."""
+"""More lines than this cannot be told apart in one picture, and are compared with each other, not with the paper."""
 
 
 def page(folder: Path, stem: str, runs: Sequence[Run], command: str, section: str = "") -> Path:
     """Write ``stem.md``: tables, the study's own section, notes on misprints, a picture for each setting that ran."""
     settings = arrange(runs)
     parts = [f"# {stem}\n", f"Made by `{command}` from `{stem}.json`.\n"]
-    beside = [each for each in settings if any(map(_printed, each.lines))]
+    beside = [each for each in settings if any(map(_printed, each.lines)) and len(each.lines) <= CROWD]
     parts += [markdown(table) for table in overview(beside)]
     parts += [markdown(table) for each in settings if each not in beside for table in _whole(each)]
     parts += [section] if section else []
