@@ -58,7 +58,47 @@ def test_estimates_against_exact_ones() -> None:
     found = curvature(simulation, module, 3)
     assert 0.98 * exact <= found <= exact * (1 + 1e-9)
 
-    first, second = estimates(simulation, [0, 2], alpha=0.005, clients=2)
+
+def test_the_estimates_are_those_of_the_gradients() -> None:
+    """With and without the correction; of a cohort, whose size only the bounds know."""
+    config = resolve(SMALL | {"participation": 0.5, "clients": 20, "method": "feddc:alpha=2.0"})
+    simulation, again = Named(None).simulation(config), Named(None).simulation(config)
+    first, second = estimates(simulation, [0, 2], alpha=2.0, clients=2)
+    again.step()
+    again.step()
+    module, clients = again.module().double(), range(len(again.federation))
+
+    def gradients() -> tuple[float, torch.Tensor]:
+        rows, losses = [], []
+        for x, y in map(again.federation.client_samples, clients):
+            loss = torch.nn.functional.cross_entropy(module(again.federation.inputs(x).double()), y)
+            parts = torch.autograd.grad(loss, list(module.parameters()))
+            rows.append(torch.cat([each.flatten() for each in parts]))
+            losses.append(float(loss.detach()))
+        return sum(losses) / len(losses), torch.stack(rows)
+
+    loss, rows = gradients()
+    variates = again.server.variate / again.weights - again.store.gather(list(clients)).variate
+    squared = float(rows.mean(0).square().sum())
+    assert second.loss == pytest.approx(loss)
+    assert second.gradient**2 == pytest.approx(squared)
+    assert second.dissimilarity**2 == pytest.approx(float(rows.square().sum(1).mean()) / squared)
+    assert second.corrected**2 == pytest.approx(float((rows + variates).square().sum(1).mean()) / squared)
+    assert first.corrected == pytest.approx(first.dissimilarity), "no variate has been learned yet"
+    assert second.corrected < second.dissimilarity
+    beta = max(curvature(again, module, client) for client in (0, 10))
+    assert second.smoothness == pytest.approx(beta)
+    assert second.proof == proof_bound(2.0, second.smoothness, second.corrected, 10.0)
+    assert second.theorem == theorem_bound(2.0, second.smoothness, second.corrected, 10.0, 20)
+    assert second.needed == alpha_needed(second.smoothness, second.corrected, 10.0)
+    again.step()
+    module = again.module().double()
+    assert second.observed == pytest.approx((loss - gradients()[0]) / (2 * squared))
+
+
+def test_the_estimates_of_a_whole_federation() -> None:
+    first, second = estimates(Named(None).simulation(resolve(SMALL)), [0, 2], alpha=0.005, clients=2)
+    assert first.proof == proof_bound(0.005, first.smoothness, first.dissimilarity, None)
     assert first.loss == pytest.approx(1.6094379, rel=1e-6)  # five classes, from zeros
     assert second.round == 2
     assert second.loss < first.loss

@@ -6,7 +6,9 @@ With these, γ = 0 and β_d = 0, the formula gives an upper bound of p. So a neg
 hold; a positive one would not say that it does.
 
 The theorem and its proof differ: the theorem begins with γ/α where the proof has (1 − γB)/α, and has N where the proof
-has C. Both are computed, the theorem's with the γ in 0..1 that suits it best.
+has C. Both are computed, the theorem's with the γ in 0..1 that suits it best. They differ in L_i too: the appendix
+counts the gradient correction among a client's loss. It changes B, so B is measured with and without, and the smaller
+one is used.
 """
 
 from __future__ import annotations
@@ -14,12 +16,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from ..algorithms.feddc import FedDC
 from ..engine import Simulation
 from ..errors import ConfigError, check
 from ..storage.atomic import write_whole
@@ -39,12 +43,14 @@ class Estimate:
     """‖∇L(w)‖"""
     dissimilarity: float
     """B(w) = √(mean ‖∇L_i(w)‖²) / ‖∇L(w)‖"""
+    corrected: float
+    """The same with each client's gradient correction added to ∇L_i(w)."""
     smoothness: float
     """The largest curvature at w of the clients looked at: β is at least that."""
     proof: float
-    """At most this is the proof's p."""
+    """At most this is the proof's p, with the smaller B."""
     theorem: float
-    """At most this is the theorem's p."""
+    """At most this is the theorem's p, with the smaller B."""
     needed: float | None
     """α must exceed this for the proof's p to be positive; None where no α does."""
     observed: float
@@ -54,31 +60,29 @@ class Estimate:
 def estimates(simulation: Simulation, rounds: Sequence[int], alpha: float, clients: int = 10) -> Iterator[Estimate]:
     """Run the simulation and estimate after each of these rounds (0 is the start); curvature of so many clients."""
     check(list(rounds) == sorted(set(rounds)), "rounds must ascend")
-    every = range(len(simulation.federation))
-    cohort = simulation.cohorts.mean_size
+    number, cohort = len(simulation.federation), simulation.cohorts.mean_size
+    partial = None if cohort >= number else cohort
+    spread = [i * number // min(clients, number) for i in range(min(clients, number))]
     for round in rounds:
         while simulation.round < round:
             simulation.step()
         module = simulation.module().double()
-        loss, gradients = _gradients(simulation, module, every)
-        mean = gradients.mean(0)
-        norm = float(mean.norm())
-        dissimilarity = math.sqrt(float(gradients.square().sum(1).mean())) / norm
-        spread = [every[i * len(every) // min(clients, len(every))] for i in range(min(clients, len(every)))]
+        here = _measured(simulation, module)
+        b = min(here.dissimilarity, here.corrected)
         smoothness = max(curvature(simulation, module, client) for client in spread)
         simulation.step()
-        after, _ = _gradients(simulation, simulation.module().double(), every)
-        everyone, number = cohort >= len(every), len(every)
+        after = _mean_loss(simulation, simulation.module().double())
         yield Estimate(
             round,
-            loss,
-            norm,
-            dissimilarity,
+            here.loss,
+            here.gradient,
+            here.dissimilarity,
+            here.corrected,
             smoothness,
-            proof_bound(alpha, smoothness, dissimilarity, None if everyone else cohort),
-            theorem_bound(alpha, smoothness, dissimilarity, cohort, number),
-            alpha_needed(smoothness, dissimilarity, None if everyone else cohort),
-            (loss - after) / (2 * norm**2),
+            proof_bound(alpha, smoothness, b, partial),
+            theorem_bound(alpha, smoothness, b, cohort, number),
+            alpha_needed(smoothness, b, partial),
+            (here.loss - after) / (2 * here.gradient**2),
         )
 
 
@@ -121,15 +125,46 @@ def curvature(simulation: Simulation, module: nn.Module, client: int) -> float:
     return value
 
 
-def _gradients(simulation: Simulation, module: nn.Module, clients: Sequence[int]) -> tuple[float, Tensor]:
-    """The mean loss over clients, and a row with the gradient of each."""
+class _Measured(NamedTuple):
+    """What the clients' gradients at one model say: see ``Estimate``."""
+
+    loss: float
+    gradient: float
+    dissimilarity: float
+    corrected: float
+
+
+def _measured(simulation: Simulation, module: nn.Module) -> _Measured:
+    """One client after another, so that no more than two gradients are held."""
     params = [each for each in module.parameters() if each.requires_grad]
-    losses, rows = [], []
-    for client in clients:
-        loss = _loss(simulation, module, client)
-        rows.append(_flat(torch.autograd.grad(loss, params)))
-        losses.append(float(loss.detach()))
-    return sum(losses) / len(losses), torch.stack(rows)
+    number, total = len(simulation.federation), torch.zeros(())
+    loss = square = corrected = 0.0
+    for client in range(number):
+        here = _loss(simulation, module, client)
+        gradient = _flat(torch.autograd.grad(here, params))
+        loss += float(here.detach()) / number
+        total = total + gradient / number
+        square += float(gradient.square().sum()) / number
+        corrected += float((gradient + _correction(simulation, client)).square().sum()) / number
+    norm = float(total.norm())
+    return _Measured(loss, norm, math.sqrt(square) / norm, math.sqrt(corrected) / norm)
+
+
+def _correction(simulation: Simulation, client: int) -> Vector:
+    """What FedDC adds to a client's gradient, but for the penalty: g/ω_i − g_i."""
+    method = simulation.algorithm
+    if not isinstance(method, FedDC):
+        raise ConfigError("the statement is about FedDC")
+    sent, state = method.broadcast(simulation.server), simulation.store.gather([client])
+    linear = replace(method, penalty=False).correct(sent, state, simulation.weights[[client]]).linear
+    assert linear is not None
+    return linear[0].double()
+
+
+def _mean_loss(simulation: Simulation, module: nn.Module) -> float:
+    number = len(simulation.federation)
+    with torch.no_grad():
+        return sum(float(_loss(simulation, module, client)) for client in range(number)) / number
 
 
 def _loss(simulation: Simulation, module: nn.Module, client: int) -> Tensor:
@@ -161,9 +196,10 @@ def load(path: Path) -> tuple[str, float, list[Estimate]]:
 
 def table(about: str, alpha: float, found: Sequence[Estimate]) -> str:
     """The estimates as text."""
-    rows = [["round", "loss", "‖∇L‖", "B ≥", "β ≥", "p ≤ (proof)", "p ≤ (theorem)", "p > 0 needs α >", "observed"]]
+    bounds = ["p ≤ (proof)", "p ≤ (theorem)", "p > 0 needs α >"]
+    rows = [["round", "loss", "‖∇L‖", "B ≥", "corrected", "β ≥", *bounds, "observed"]]
     for each in found:
-        numbers = (each.gradient, each.dissimilarity, each.smoothness, each.proof, each.theorem)
+        numbers = (each.gradient, each.dissimilarity, each.corrected, each.smoothness, each.proof, each.theorem)
         needed = "no α" if each.needed is None else f"{each.needed:.3g}"
         rows.append(
             [str(each.round), f"{each.loss:.4f}", *(f"{x:.3g}" for x in numbers), needed, f"{each.observed:.3g}"]
