@@ -12,6 +12,7 @@ from feddc.algorithms import make_method
 from feddc.paper.known import Known, known
 from feddc.paper.published import TABLES, published_accuracy, published_rounds, table, targets
 from feddc.paper.studies import STUDIES, Selection, select
+from feddc.study.cells import Number
 
 
 def test_published_numbers_are_found() -> None:
@@ -139,3 +140,12 @@ def test_what_the_paper_prints_holds_for_either_precision_and_for_no_other_setti
     assert {goal: number.value for goal, number in known(cell.config).rounds.items()} == {0.78: 88, 0.8: 108, 0.82: 162}
     assert known(replace(cell.config, precision="float32")) == known(cell.config)
     assert known(replace(cell.config, weight_decay=0.0)) == Known()
+
+
+def test_initial_weights_are_the_papers_own_setting_wherever_their_file_is() -> None:
+    [cell] = select("tiny-imagenet", Selection(None, ["d1"], methods=["feddc"]))
+    assert cell.published == (Number(46.44),)
+    for model in ("resnet18:weights=a.pth", "resnet18:weights=/some/where/else.pth"):
+        assert known(replace(cell.config, model=model)) == known(cell.config)
+    assert known(cell.config).accuracy == Number(46.44)
+    assert known(replace(cell.config, model="resnet18:small=true")) == Known()

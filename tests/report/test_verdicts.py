@@ -222,6 +222,19 @@ def test_the_page(tmp_path: Path) -> None:
     assert (tmp_path / "summary.png").read_bytes()[:4] == b"\x89PNG"
 
 
+def test_every_data_set_of_the_paper_is_on_the_page(tmp_path: Path) -> None:
+    assert {
+        cell.config.data.partition(":")[0]
+        for study in ("rounds", "accuracy", "tiny-imagenet")
+        for cell in select(study, Selection())
+    } == set(summary.MARKERS)
+    [cell] = select("tiny-imagenet", Selection(None, ["d1"], methods=["feddc"]))
+    weights = replace(cell.config, model="resnet18:weights=a.pth")
+    stored.save(tmp_path / "a.json", {"a": replace(run(cell, *[0.4] * 9, 0.46), config=weights)})
+    text = summary.page(tmp_path, "feddc reproduce summary").read_text()
+    assert "| FedDC | best accuracy, % | 46.44 | 46.00 | 1 | few seeds |" in text
+
+
 def test_nothing_to_compare(tmp_path: Path) -> None:
     with pytest.raises(feddc.RunError, match="no results of the paper's cells"):
         summary.page(tmp_path, "")

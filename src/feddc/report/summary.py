@@ -24,7 +24,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 STEM = "summary"
-MARKERS = {"mnist": "o", "fashion-mnist": "s", "cifar10": "^", "cifar100": "v", "emnist-l": "D", "synthetic": "P"}
+MARKERS = {
+    "mnist": "o",
+    "fashion-mnist": "s",
+    "cifar10": "^",
+    "cifar100": "v",
+    "emnist-l": "D",
+    "tiny-imagenet": "*",
+    "synthetic": "P",
+}
+"""Of each of the paper's data sets."""
 
 
 def page(folder: Path, command: str) -> Path:
