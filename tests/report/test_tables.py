@@ -233,6 +233,16 @@ def test_a_seed_that_fails_does_not_make_a_method_cheap(tmp_path: Path) -> None:
     assert texts(differences, "FedDC")["bytes-difference"] == "not judged"
 
 
+def test_of_two_methods_that_never_arrive_nothing_is_known(tmp_path: Path) -> None:
+    """Equal bounds were a difference of 0 with an interval."""
+    for method in ("fedavg", "fedprox"):
+        write_seeds(tmp_path, method, [reaching(99, 20)] * 3)
+    differences = difference_table(only(tmp_path))
+    assert differences is not None
+    assert texts(differences, "FedProx")["rounds-difference"] == "not judged"
+    assert texts(differences, "FedProx")["bytes-difference"] == "not judged"
+
+
 def test_nothing_is_cheaper_than_what_spent_less_so_far(tmp_path: Path) -> None:
     """FedAvg, at half the bytes a round, was left out because it never arrived, and FedDC was bold."""
     write_seeds(tmp_path, "fedavg", [reaching(99, 20)] * 3)
