@@ -9,7 +9,7 @@ import pytest
 
 import feddc
 from feddc.cli import main
-from feddc.paper.flamby import ROWS, heart
+from feddc.paper.flamby import ROWS, heart, section
 from tests.data.test_natural import real, write_hospitals
 
 
@@ -54,6 +54,25 @@ def test_the_table_and_its_page(tmp_path: Path, capsys: pytest.CaptureFixture[st
     shutil.rmtree(tmp_path / "out")
     page.unlink()
     assert reproduce("--stored") == written
+
+
+@pytest.mark.parametrize(
+    ("fedavg", "feddc", "words"),
+    [
+        (0, 1, "mean of 1 seed |"),
+        (5, 5, "mean of 5 seeds ± standard deviation |"),
+        (5, 1, "mean of 1 to 5 seeds ± standard deviation |"),
+    ],
+)
+def test_the_note_says_how_many_seeds_there_are(fedavg: int, feddc: int, words: str) -> None:
+    """'Mean of 5 seeds' was said of all rows where one had five."""
+    one = (0.7, 0.7, 0.7, 0.9, 0.8)
+    scores = {name: [one] * seeds for name, seeds in (("FedAvg", fedavg), ("FedDC", feddc)) if seeds}
+    found = section(scores)
+    assert words in found.note
+    assert [row[0] for row in found.rows[1:-1]] == list(scores)
+    assert [row[4] for row in found.rows if row[0] == "FedDC"] == ["0.900*" + (" ± 0.000" if feddc > 1 else "")]
+    assert "and in ours" not in found.about  # it was said of FedAvg where FedAvg was not run
 
 
 def test_fedavg_meets_the_published_figures() -> None:

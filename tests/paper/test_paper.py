@@ -9,9 +9,11 @@ import pytest
 
 import feddc
 from feddc.algorithms import make_method
+from feddc.paper import known as known_numbers
 from feddc.paper.known import Known, known
 from feddc.paper.published import TABLES, published_accuracy, published_rounds, table, targets
 from feddc.paper.studies import STUDIES, Selection, select
+from feddc.study.cells import Number
 
 
 def test_published_numbers_are_found() -> None:
@@ -139,3 +141,29 @@ def test_what_the_paper_prints_holds_for_either_precision_and_for_no_other_setti
     assert {goal: number.value for goal, number in known(cell.config).rounds.items()} == {0.78: 88, 0.8: 108, 0.82: 162}
     assert known(replace(cell.config, precision="float32")) == known(cell.config)
     assert known(replace(cell.config, weight_decay=0.0)) == Known()
+
+
+def test_the_papers_budget_is_the_longest_of_its_studies() -> None:
+    """FedDC on MNIST, D2, is a cell of the paper's own studies, and of one of 100 rounds without a published number."""
+    [cell] = select("beyond", Selection(["mnist"], methods=["feddc"]))
+    assert (cell.config.rounds, cell.published) == (100, (None,))
+    found = known(cell.config)
+    assert (found.budget, found.accuracy) == (600, Number(98.4))
+    assert found.rounds[0.98] == Number(62)
+
+
+def test_of_two_numbers_for_one_cell_the_first_study_s_is_the_papers(monkeypatch: pytest.MonkeyPatch) -> None:
+    [cell] = select("accuracy", Selection(["mnist"], ["iid"], None, ["1"], ["feddc"]))
+    cells = [replace(cell, published=published) for published in ((None,), (Number(98.0),), (Number(97.0),), (None,))]
+    monkeypatch.setattr(known_numbers, "STUDIES", {str(i): lambda each=each: [each] for i, each in enumerate(cells)})
+    [found] = known_numbers._cells.__wrapped__().values()
+    assert found.accuracy == Number(98.0)
+
+
+def test_initial_weights_are_the_papers_own_setting_wherever_their_file_is() -> None:
+    [cell] = select("tiny-imagenet", Selection(None, ["d1"], methods=["feddc"]))
+    assert cell.published == (Number(46.44),)
+    for model in ("resnet18:weights=a.pth", "resnet18:weights=/some/where/else.pth"):
+        assert known(replace(cell.config, model=model)) == known(cell.config)
+    assert known(cell.config).accuracy == Number(46.44)
+    assert known(replace(cell.config, model="resnet18:small=true")) == Known()

@@ -144,7 +144,7 @@ def test_more_methods_need_a_clearer_difference(tmp_path: Path) -> None:
     write_seeds(tmp_path, "scaffold", [reaching(n, 40) for n in (37, 38, 39)])
     found = of(tmp_path)
     assert found.sentence.startswith("FedDC, FedAvg and FedProx reach 90 % in the fewest rounds; no difference between")
-    assert found.detail.endswith("p = 0.0011 (Holm, 3 comparisons)).")
+    assert found.detail.endswith("p = 0.0022 (Holm, 6 comparisons)).")  # all pairs of four: the first was chosen
 
 
 def test_identical_runs_show_nothing(tmp_path: Path) -> None:
@@ -302,3 +302,24 @@ def test_two_seeds_come_before_one(tmp_path: Path) -> None:
     assert of(tmp_path).sentence.startswith(
         "FedDC reaches 90 % in the fewest rounds: 5.5 ± 0.7, 15.5 fewer than FedAvg."
     )
+
+
+def test_no_run_reaches_the_target_only_where_none_does(tmp_path: Path) -> None:
+    """It said so where most did, but not all seeds of the first method."""
+    write_seeds(tmp_path, "fedavg", [reaching(n, 34) for n in (27, 99, 99)])
+    write_seeds(tmp_path, "feddc", [reaching(n, 34) for n in (5, 6, 99)])
+    found = of(tmp_path)
+    assert found.sentence == "No difference in best accuracy is shown with these 3 seeds. 3 of 6 runs reach 90 %."
+    assert [card.question for card in found.cards] == ["Best accuracy"]
+
+
+def test_who_reaches_the_target_with_all_seeds_is_first(tmp_path: Path) -> None:
+    """FedDC's third seed may need any number of rounds, however few the others took."""
+    write_seeds(tmp_path, "fedavg", [reaching(n, 34) for n in (27, 28, 27)])
+    write_seeds(tmp_path, "feddc", [reaching(n, 34) for n in (5, 6, 99)])
+    found = of(tmp_path)
+    assert found.sentence == "No difference in rounds to 90 % is shown with these 3 seeds."
+    assert [(card.question, card.who) for card in found.cards[1:]] == [
+        ("Rounds to 90 %", "FedAvg"),
+        ("Moved to 90 %", "FedAvg"),
+    ]

@@ -116,3 +116,20 @@ def test_an_alpha_that_is_no_number_comes_before_those_that_are(tmp_path: Path) 
     ]
     [setting] = arrange(runs)
     assert [line.options["alpha"] for line in setting.lines] == ["auto", "0.5", "2"]
+
+
+def test_options_in_another_order_are_the_same_method(tmp_path: Path) -> None:
+    """Both were 'FedDC', and the tables showed one of them."""
+    write_run(tmp_path / "a", method="feddc:alpha=0.1:leak=0.01")
+    write_run(tmp_path / "b", method="feddc:leak=0.01:alpha=0.1", seed=1)
+    write_run(tmp_path / "c", method="feddc:leak=0.02:alpha=0.1", seed=1)
+    [setting] = arrange(collect([tmp_path]))
+    found = {line.label: [run.config.seed for run in line.runs] for line in setting.lines}
+    assert found == {"FedDC leak=0.01": [0, 1], "FedDC leak=0.02": [1]}
+
+
+def test_two_methods_of_one_name_are_told_apart_by_their_files(tmp_path: Path) -> None:
+    [run] = collect([write_run(tmp_path / "a")])
+    methods = ("feddc", "one.py:FedDC:alpha=1", "two.py:FedDC", "two.py:Other")
+    [setting] = arrange([replace(run, config=replace(run.config, method=method)) for method in methods])
+    assert {line.label for line in setting.lines} == {"feddc", "one.py:FedDC", "two.py:FedDC", "Other"}

@@ -135,6 +135,15 @@ def test_many_methods_are_rows_of_dots(tmp_path: Path) -> None:
     assert "| FedAvg | 3.0 ± 0.0 |" in text
 
 
+def test_there_are_no_dots_of_runs_that_were_not_evaluated(tmp_path: Path) -> None:
+    """A traceback, of thirteen methods or more on data without a test set."""
+    runs = []
+    for each in select("beyond", Selection(["digits"]))[:13]:
+        runs.append(of_records(each.config, [Record(1, {}, (), 1, 1, 0.5)], "finished"))
+    assert "![" not in pages.page(tmp_path, "beyond-digits", runs, "feddc reproduce").read_text()
+    assert not list(tmp_path.glob("*.png"))
+
+
 def test_many_methods_are_compared_with_each_other_also_where_the_paper_has_a_few(tmp_path: Path) -> None:
     """A column beside the paper's would leave most rows empty, and say nothing of differences."""
     runs = [run(each, 0.5, 0.98) for each in select("beyond", Selection(["mnist"], seeds=(0, 1)))]

@@ -207,3 +207,55 @@ def test_without_fedavg_the_others_differ_from_the_first(tmp_path: Path) -> None
     assert table is not None
     assert table.title == "Differences from SCAFFOLD"
     assert [label for label, _ in table.rows] == ["FedDyn", "FedDC"]
+
+
+def test_a_method_that_was_stopped_before_it_got_there_is_not_ahead(tmp_path: Path) -> None:
+    """Stopped at 90 % in round 9 to 11, it was shown to need fewer rounds to 95 %: '>9' in bold, p = 0.0033."""
+    write_seeds(tmp_path, "fedavg", [[0.5] * (n - 1) + [0.96] for n in (20, 21, 22)], target=0.95)
+    write_seeds(tmp_path, "feddc", [[0.5] * (n - 1) + [0.91] for n in (9, 10, 11)], target=0.95)
+    [setting] = arrange([replace(run, config=replace(run.config, rounds=100)) for run in collect([tmp_path])])
+    assert texts(rounds_table(setting, 0.95), "FedDC")["rounds"] == ">9"
+    assert bold(rounds_table(setting, 0.95)) == set()
+    differences = difference_table(setting)
+    assert differences is not None
+    assert texts(differences, "FedDC")["rounds-difference"] == "not judged"
+    assert texts(differences, "FedDC")["bytes-difference"] == "not judged"
+    assert bold(differences) == set()
+
+
+def test_a_seed_that_fails_does_not_make_a_method_cheap(tmp_path: Path) -> None:
+    """FedAvg moves half as much a round, and reached the target with one of three seeds: it was bold by bytes."""
+    write_seeds(tmp_path, "fedavg", [reaching(n, 20) for n in (19, 99, 99)])
+    write_seeds(tmp_path, "feddc", [reaching(n, 20) for n in (18, 19, 18)])
+    assert bold(rounds_table(only(tmp_path), 0.9)) == set()
+    differences = difference_table(only(tmp_path))
+    assert differences is not None
+    assert texts(differences, "FedDC")["bytes-difference"] == "not judged"
+
+
+def test_of_two_methods_that_never_arrive_nothing_is_known(tmp_path: Path) -> None:
+    """Equal bounds were a difference of 0 with an interval."""
+    for method in ("fedavg", "fedprox"):
+        write_seeds(tmp_path, method, [reaching(99, 20)] * 3)
+    differences = difference_table(only(tmp_path))
+    assert differences is not None
+    assert texts(differences, "FedProx")["rounds-difference"] == "not judged"
+    assert texts(differences, "FedProx")["bytes-difference"] == "not judged"
+
+
+def test_nothing_is_cheaper_than_what_spent_less_so_far(tmp_path: Path) -> None:
+    """FedAvg, at half the bytes a round, was left out because it never arrived, and FedDC was bold."""
+    write_seeds(tmp_path, "fedavg", [reaching(99, 20)] * 3)
+    write_seeds(tmp_path, "feddc", [reaching(n, 20) for n in (14, 15, 14)])
+    assert bold(rounds_table(only(tmp_path), 0.9)) == {("FedDC", "rounds")}
+
+
+def test_a_method_that_never_arrives_is_behind_where_its_bounds_are(tmp_path: Path) -> None:
+    """In 60 rounds it moved more than FedDC needed."""
+    write_seeds(tmp_path, "fedavg", [reaching(99, 60)] * 3)
+    write_seeds(tmp_path, "feddc", [reaching(n, 60) for n in (14, 15, 14)])
+    assert bold(rounds_table(only(tmp_path), 0.9)) == {("FedDC", "rounds"), ("FedDC", "bytes")}
+    differences = difference_table(only(tmp_path))
+    assert differences is not None
+    assert texts(differences, "FedDC")["rounds-difference"].endswith(", a bound")
+    assert texts(differences, "FedDC")["rounds-difference"].startswith("−46.7 (")  # 61 less 14.3

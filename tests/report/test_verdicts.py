@@ -59,13 +59,57 @@ def test_one_seed_is_no_evidence_unless_it_is_far_off() -> None:
 def test_what_was_not_reached() -> None:
     never = {"bounds": (600, 600, 600), "typical": 0.1}
     assert rounds(600, over=True, **never).verdict() == "agrees"  # type: ignore[arg-type]
+    assert rounds(600, over=True, bounds=(600,) * 3).verdict() == "agrees"  # whatever the deviation is
+    assert rounds(600, over=True, bounds=(600,) * 2, typical=0.1).verdict() == "few seeds"
     assert rounds(1000, over=True, **never).verdict() == "too short"  # type: ignore[arg-type]
-    assert rounds(400, **never).verdict() == "differs"  # type: ignore[arg-type]  # ln 1.5 = 0.405 > 0.1 · 2 √(4/3)
-    assert rounds(500, **never).verdict() == "chance"  # type: ignore[arg-type]  # ln 1.2 = 0.182 < 0.231
-    assert rounds(600, 100, 110, 105, over=True).verdict() == "differs"
-    assert rounds(600, 590, 570, 580, over=True, typical=0.1).verdict() == "chance"
+    assert rounds(600, 100, 110, 105, over=True).verdict() == "differs"  # 600 or more: at least ln(600/105) = 1.743
     assert rounds(108, bounds=(57,)).verdict() == "too short"
     assert rounds(400, 580, bounds=(600,), typical=0.1).ours == "580; 1 of 2 >600"
+
+
+# Allowed is 2 √(4/3) = 2.309 times the deviation of the seeds, or times the typical 0.1.
+@pytest.mark.parametrize(
+    ("cell", "verdict"),
+    [
+        # At 600 each ln(600/500) = 0.182 is within; at 660 each 0.278 is not.
+        (rounds(500, bounds=(600,) * 3, typical=0.1), "too short"),
+        # At 600 each ln 1.5 = 0.405 is not within; at 600, 600 and 60 000 the mean is exp(7.93), 1.94 away, and the
+        # deviation 2.66 allows 6.14.
+        (rounds(400, bounds=(600,) * 3, typical=0.1), "too short"),
+        # With 100, 110, 600 the deviation 1.008 allows 2.33, and ln 400 is 0.757 away; with 990 the mean is 400.
+        (rounds(400, 100, 110, bounds=(600,), typical=0.1), "too short"),
+        # With 600 the deviation 1.509 allows 3.48, and ln 46 is 0.826 away; with 60 000 4.167, 9.62, 2.361. One far off
+        # moves the mean by a third of what it moves, and allows more; the mean is at least 229, which is not close.
+        (rounds(46, 43, 45, bounds=(600,), typical=0.1), "chance"),
+        # At 600 and 600 the deviation 0.144 allows 0.332, and the distance is 0.140; the paper's may be 60 000.
+        (rounds(600, 450, 525, bounds=(600,), typical=0.1, over=True), "too short"),
+        # FedProx on MNIST's D2. At 600 ln 418 is 0.289 away, and 0.304 is allowed; at 660 it is 0.320 away, and the
+        # deviation 0.121 does not allow more; at 720 it is 0.349 away, and 0.170 · 2 √(4/3) = 0.393 is allowed.
+        (rounds(418, 525, 551, bounds=(600,), typical=0.1318), "too short"),
+        # With 580, 585, 600 the mean is 588; with 60 000 it is 20 388.
+        (rounds(590, 580, 585, bounds=(600,), typical=0.1), "too short"),
+        # One may be at 600, the others anywhere: that is what a deviation over seeds is about.
+        (rounds(600, 590, 570, 580, over=True, typical=0.1), "too short"),
+        # Two seeds are judged by the typical deviation: ln(600/87) = 1.931 or more, 2 · 0.1 · √(3/2) = 0.245.
+        (rounds(87, bounds=(600,) * 2, typical=0.1), "differs"),
+        (rounds(46, bounds=(60,), typical=0.2), "too short"),  # ln(60/46) = 0.266 is within 0.566, ln(600/46) is not
+        (rounds(46, bounds=(60,)), "few seeds"),
+    ],
+)
+def test_a_bound_may_be_any_larger_number(cell: Compared, verdict: str) -> None:
+    assert cell.verdict() == verdict
+
+
+def test_seeds_that_did_not_arrive_count_as_seeds() -> None:
+    """ln(120/87) = 0.322 or more is further than 2 · 0.12 · √(1 + 1/2) = 0.294, and not than 2 · 0.12 · √(1 + 1/1)."""
+    assert rounds(87, 120, bounds=(120,), typical=0.12).verdict() == "differs"
+    assert rounds(87, 120, typical=0.12).verdict() == "few seeds"
+
+
+def test_the_deviation_of_a_cell_is_known_where_all_its_seeds_arrived() -> None:
+    assert rounds(418, 525, 551).deviation() == pytest.approx(math.log(551 / 525) / math.sqrt(2))
+    assert rounds(418, 525, 551, bounds=(600,)).deviation() is None
+    assert rounds(418, 525).deviation() is None
 
 
 def test_accuracies_differ_by_points() -> None:
@@ -127,6 +171,46 @@ def test_a_seed_that_two_studies_ran_counts_once() -> None:
     assert not any(each.target is None for each in found.values())  # 100 rounds are not the paper's 600
 
 
+def test_the_run_of_a_seed_that_knows_most_counts() -> None:
+    """A run that stopped at 96 %, or was interrupted, said '>3' of 98 % although a longer one had reached it."""
+    [short] = select("rounds", Selection(["mnist"], ["iid"], None, ["0.15"], ["feddc"], target=0.96))
+    [long] = select("alpha", Selection(["mnist"], None, None, ["0.15"], ["alpha=0.1"], rounds=100))
+    stopped, whole = run(short, 0.9, 0.95, 0.961), run(long, 0.9, 0.97, 0.97, 0.97, 0.981, 0.98)
+    until = replace(stopped.config, target=0.98, stop_at=0.98)
+    interrupted = replace(stopped, config=until, status="unfinished")
+    for other, first in ((stopped, 3), (interrupted, 3)):
+        for order in ([other, whole], [whole, other]):
+            found = {each.target: each for each in compare(order)}
+            assert found[0.98].values == (5,)
+            assert found[0.96].values == (first,)  # both reached it: the run that was to stop at a target
+    never = run(long, 0.9, 0.95, 0.95, 0.95)
+    for order in ([stopped, never], [never, stopped]):
+        found = {each.target: each for each in compare(order)}
+        assert (found[0.98].values, found[0.98].bounds) == ((), (4,))
+        assert (found[0.96].values, found[0.96].bounds) == ((3,), ())
+
+
+def test_a_run_that_diverged_has_no_best_accuracy() -> None:
+    """It counted with the best before it diverged: 82.88 ± 28.47 of 99.32, 99.32 and 50."""
+    chosen = select("accuracy", Selection(["synthetic"], ["0-0"], None, ["0.15"], ["feddyn"], seeds=(0, 1, 2)))
+    runs = [run(each, 0.5, best) for each, best in zip(chosen, (0.9931, 0.9933, 0.5), strict=True)]
+    runs[2] = replace(runs[2], status="diverged")
+    [cell] = compare(runs)
+    assert (cell.ours, cell.seeds, cell.verdict()) == ("99.32 ± 0.01; 1 of 3 diverged", 2, "few seeds")
+    [cell] = compare([replace(each, status="diverged") for each in runs])
+    assert (cell.ours, cell.seeds, cell.verdict()) == ("3 of 3 diverged", 0, "few seeds")
+    assert replace(cell, typical=0.1).verdict() == "few seeds"
+
+
+def test_cells_of_which_all_seeds_diverged_are_on_the_page(tmp_path: Path) -> None:
+    [lost, fine] = select("accuracy", Selection(["synthetic"], ["0-0"], None, ["0.15"], ["feddyn", "feddc"]))
+    runs = {"a": replace(run(lost, 0.5, 0.6), status="diverged"), "b": run(fine, 0.5, 0.99)}
+    stored.save(tmp_path / "a.json", runs)
+    text = summary.page(tmp_path, "feddc reproduce summary").read_text()
+    assert "| FedDyn | best accuracy, % | 99.32 | 1 of 1 diverged | 0 | few seeds |" in text
+    assert "| FedDC | best accuracy, % | 99.57 | 99.00 | 1 | few seeds |" in text
+
+
 def test_the_page(tmp_path: Path) -> None:
     stored.save(tmp_path / "a.json", {str(i): each for i, each in enumerate(cells())})
     text = summary.page(tmp_path, "feddc reproduce summary").read_text()
@@ -136,6 +220,19 @@ def test_the_page(tmp_path: Path) -> None:
     )
     assert "| FedAvg | rounds to 98 % | 158 | >3 | 1 | too short |" in text
     assert (tmp_path / "summary.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_every_data_set_of_the_paper_is_on_the_page(tmp_path: Path) -> None:
+    assert {
+        cell.config.data.partition(":")[0]
+        for study in ("rounds", "accuracy", "tiny-imagenet")
+        for cell in select(study, Selection())
+    } == set(summary.MARKERS)
+    [cell] = select("tiny-imagenet", Selection(None, ["d1"], methods=["feddc"]))
+    weights = replace(cell.config, model="resnet18:weights=a.pth")
+    stored.save(tmp_path / "a.json", {"a": replace(run(cell, *[0.4] * 9, 0.46), config=weights)})
+    text = summary.page(tmp_path, "feddc reproduce summary").read_text()
+    assert "| FedDC | best accuracy, % | 46.44 | 46.00 | 1 | few seeds |" in text
 
 
 def test_nothing_to_compare(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 
+from ..specs import Spec
 from ..study.cells import Number
 from ..study.config import Config, group_key
 from .studies import STUDIES
@@ -26,9 +27,12 @@ class Known:
 def known(config: Config) -> Known:
     """The paper's numbers for this configuration.
 
-    Nothing but the seed, the number of rounds and the precision may differ, of which the paper says nothing.
+    Nothing but the seed, the number of rounds and the precision may differ, of which the paper says nothing, and the
+    file of initial weights, which is somewhere else on every machine.
     """
-    return _cells().get(experiment(replace(config, precision=Config.precision)), Known())
+    model = Spec.parse(config.model)
+    model = replace(model, words=tuple(word for word in model.words if not word.startswith("weights=")))
+    return _cells().get(experiment(replace(config, model=str(model), precision=Config.precision)), Known())
 
 
 @cache

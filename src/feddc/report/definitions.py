@@ -9,10 +9,13 @@ DEFINITIONS = {
     "that was scored there: the plain mean over clients, and the mean of the worst tenth of them (at least one).",
     "deviation": "**±**: the standard deviation over seeds (n − 1). With one seed there is none.",
     "difference": "**A difference is shown** where p < 0.05 in a two-sided paired t-test over seeds, after Holm's "
-    "correction for all comparisons in the same quantity. The 95 % interval is that of the single comparison. "
-    "Bold is what is shown to be ahead of all others. Runs that have not finished, or diverged, are not judged.",
+    "correction: for all pairs of methods where the best of them is chosen, for the rows in a table of differences. "
+    "The 95 % interval is that of the single comparison. Bold is what is shown to be ahead of all others. Runs that "
+    "have not finished, or diverged, are not judged, nor is a method that looks ahead with seeds that missed the "
+    "target.",
     "rounds": "**Rounds**: the first evaluated round that reaches the target. >N: not reached in N rounds. In a "
-    "comparison a seed that did not get there counts as if its next evaluation did: the difference is at least that.",
+    "comparison a method with such a seed is never first. It may be behind: the seed counts as if its next evaluation "
+    "got there, so the difference is at least that.",
     "speedup": "**Speed-up**: FedAvg's mean rounds over the method's, over the seeds that both have; ± is the "
     "deviation of that ratio from seed to seed. Where seeds did not get there it is a bound: > or <.",
     "moved": "**Moved**: bytes sent in both directions, all clients together.",

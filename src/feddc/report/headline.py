@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from . import quantities
 from .lines import Line, Setting
 from .quantities import Quantity
+from .tables import columns
 
 ONE_SEED = "one seed: no claim"
 NO_PAIRS = "fewer than two seeds in common: no claim"
@@ -46,28 +47,29 @@ def headline(setting: Setting) -> Headline:
     if not over or (going and len(over) < 2):
         return Headline(_no_claim_yet(setting))
     best, rounds, moved = (make(setting, over) for make in (quantities.score, quantities.rounds, quantities.moved))
-    assert best is not None  # a line that was scored and has ended has a best score, and rounds to the target
-    assert rounds is not None
-    shown = [each for each in (best, rounds, moved) if each is not None and (each is best or _arrives(setting, each))]
-    order = [each for each in (rounds, best) if each in shown]
+    assert best is not None  # a line that was scored and has ended has a best score
+    order = [each for each in (rounds, best) if each is not None]
     main = next((each for each in order if each.ranking.behind), order[0])  # what shows a difference, if anything does
-    sentence, detail = (_alone(over[0], best, rounds), "") if len(over) == 1 else _sentence(setting, main)
+    sentence, detail = (_alone(setting, over[0], best), "") if len(over) == 1 else _sentence(setting, main)
     if main is not order[0] and order[0].ranking.seeds > 1:  # both were looked at, so both are told
         sentence = f"{_none_shown(order[0])}; {sentence}"
-    if rounds not in shown and len(over) > 1:
-        sentence += f" No run reaches {setting.goal}."
+    if rounds is None and len(over) > 1:
+        sentence += f" {_reached(setting)}"
     prefix = (
         ("Of the methods that have finished: " if main.ranking.seeds > 1 else "Not all runs have finished. ")
         if going
         else ""
     )
-    cards = tuple(_card(setting, each) for each in shown)
+    cards = tuple(_card(setting, each) for each in (best, rounds, moved) if each is not None)
     return Headline(prefix + sentence, detail, cards, _round_cost(setting, main.ranking.first))
 
 
-def _arrives(setting: Setting, quantity: Quantity) -> bool:
-    """Whether the first gets to the target with all its seeds: else rounds and bytes are not what to tell first."""
-    return all(each.reached for each in quantity.ranking.first.reach(setting.target).values())
+def _reached(setting: Setting) -> str:
+    """How many runs get to the target, where no method does so with all its seeds."""
+    found = [run.reach(setting.target) is not None for run in setting.runs if run.points]
+    return (
+        f"{sum(found)} of {len(found)} runs reach {setting.goal}." if any(found) else f"No run reaches {setting.goal}."
+    )
 
 
 def _no_claim_yet(setting: Setting) -> str:
@@ -120,9 +122,10 @@ def _why(what: Quantity) -> str:
     return ONE_SEED if len(what.ranking.first.runs) < 2 else NO_PAIRS
 
 
-def _alone(line: Line, best: Quantity, rounds: Quantity) -> str:
+def _alone(setting: Setting, line: Line, best: Quantity) -> str:
     seeds = f"{len(line.runs)} seeds" if len(line.runs) > 1 else "one seed"
-    return f"{line.label}: {best.noun} {best.show(line)}, {rounds.noun}: {rounds.show(line)} ({seeds})."
+    rounds = columns.rounds_to(setting.target).make(line).text
+    return f"{line.label}: {best.noun} {best.show(line)}, rounds to {setting.goal}: {rounds} ({seeds})."
 
 
 def _card(setting: Setting, what: Quantity) -> Card:

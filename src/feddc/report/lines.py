@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..algorithms import METHODS, display_name
 from ..data import NATURAL
@@ -189,29 +189,38 @@ def _lines(runs: Sequence[Run], beside: Sequence[Run]) -> tuple[Line, ...]:
     A seed counts once in a line.
     """
     differing = varying(beside)
-    places: dict[tuple[object, ...], list[Run]] = {}
+    places: dict[tuple[Any, ...], list[Run]] = {}
     for run in runs:
-        key = (run.config.method, *(getattr(run.config, name) for name in differing))
+        key = (_same(run.config.method), *(getattr(run.config, name) for name in differing))
         members = places.setdefault(key, [])
         if run.repeat not in [each.repeat for each in members]:
             members.append(run)
-    labels = _labels(list(dict.fromkeys(run.config.method for run in beside)))
+    labels = _labels([run.config.method for run in beside])
     lines = []
     for (method, *values), members in places.items():
         extra = tuple(zip(differing, values, strict=True))
-        label = ", ".join([labels[str(method)], *said(extra)])
-        lines.append(Line(label, str(method), tuple(members), extra))
+        label = ", ".join([labels[method], *said(extra)])
+        lines.append(Line(label, members[0].config.method, tuple(members), extra))
     return tuple(sorted(lines, key=_order))
 
 
-def _labels(methods: Sequence[str]) -> dict[str, str]:
-    """Methods as people write them, with the options in which two lines of the same name differ."""
-    found = {method: Spec.parse(method) for method in methods}
+def _same(method: str) -> tuple[str, frozenset[str]]:
+    """What texts of one method have in common: its options may be written in any order."""
+    spec = Spec.parse(method)
+    return spec.name, frozenset(spec.words)
+
+
+def _labels(methods: Sequence[str]) -> dict[tuple[str, frozenset[str]], str]:
+    """Methods as people write them, with the options in which two lines of the same name differ; the whole names of
+    two that people would write the same."""
+    found = {_same(method): Spec.parse(method) for method in reversed(methods)}  # as it was written first
     labels = {}
-    for method, spec in found.items():
+    for key, spec in found.items():
+        name = display_name(spec.name)
+        alone = all(each.name == spec.name for each in found.values() if display_name(each.name) == name)
         twins = [each.words for each in found.values() if each.name == spec.name]
         apart = [word.replace("alpha=", "α=") for word in spec.words if not all(word in twin for twin in twins)]
-        labels[method] = " ".join([display_name(spec.name), *apart])
+        labels[key] = " ".join([name if alone else spec.name, *apart])
     return labels
 
 

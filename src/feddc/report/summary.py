@@ -24,18 +24,27 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 STEM = "summary"
-MARKERS = {"mnist": "o", "fashion-mnist": "s", "cifar10": "^", "cifar100": "v", "emnist-l": "D", "synthetic": "P"}
+MARKERS = {
+    "mnist": "o",
+    "fashion-mnist": "s",
+    "cifar10": "^",
+    "cifar100": "v",
+    "emnist-l": "D",
+    "tiny-imagenet": "*",
+    "synthetic": "P",
+}
+"""Of each of the paper's data sets."""
 
 
 def page(folder: Path, command: str) -> Path:
     """Write summary.md and its picture from the files of results in ``folder``."""
     found = {file.name: _of_the_paper(stored.load(file).values()) for file in sorted(folder.glob("*.json"))}
-    cells = [each for each in compare([run for runs in found.values() for run in runs]) if each.seeds]
+    cells = [each for each in compare([run for runs in found.values() for run in runs]) if each.seeds or each.diverged]
     if not cells:
         raise RunError(f"{folder} has no results of the paper's cells: `feddc reproduce STUDY --report {folder}` first")
     cells.sort(key=_order)
     picture = f"{STEM}.png"
-    save_picture(cells, folder / picture)
+    save_picture([each for each in cells if each.seeds], folder / picture)
     read = ", ".join(f"`{name}`" for name, runs in found.items() if runs)
     parts = ["# All cells: published against measured\n", f"Made by `{command}` from {read}.\n", _counts(cells)]
     parts += [f"![Published against measured, a point for each cell]({picture})\n", RULE, _table(cells)]

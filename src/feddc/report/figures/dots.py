@@ -15,7 +15,9 @@ Values: TypeAlias = Callable[[Line], Sequence[float]]
 
 
 def save_dots(setting: Setting, path: Path) -> bool:
-    """Rounds and bytes to the target, best score and worst clients, for all seeds; False where fewer than six ran.
+    """Rounds and bytes to the target, best score and worst clients, for all seeds.
+
+    False where fewer than six methods ran, or none was scored: then there is no picture.
 
     A dot is the mean over seeds, its bar their deviation. Methods with a seed that missed the target are last, and have
     no dot for it.
@@ -38,6 +40,8 @@ def save_dots(setting: Setting, path: Path) -> bool:
         ],
     }
     shown = {name: numbers for name, numbers in panels.items() if any(numbers(line) for line in lines)}
+    if not shown:
+        return False
     first = next(iter(shown.values()))
     lines.sort(key=lambda line: mean(first(line)) if first(line) else float("inf"), reverse=True)
     with paper_style():

@@ -35,6 +35,10 @@ class Paired:
         """The other less the one."""
         return replace(self, difference=0 - self.difference, low=-self.high, high=-self.low)  # 0 −: there is no −0
 
+    def undecided(self) -> Paired:
+        """Without an interval: nothing is known of the difference, and none is shown."""
+        return replace(self, low=-math.inf, high=math.inf, p=1.0, corrected=1.0)
+
     @property
     def test(self) -> str:
         """The test in words, with what it gave."""
@@ -67,7 +71,7 @@ def paired(one: Mapping[Any, float], other: Mapping[Any, float], step: float = 0
     deviation = stdev(differences)
     centre, error = mean(differences), max(deviation if deviation > rounding else 0.0, step) / math.sqrt(len(common))
     if error == 0:
-        return Paired(centre, -math.inf, math.inf, 1.0, len(common), 1.0)
+        return Paired(centre, 0.0, 0.0, 1.0, len(common), 1.0).undecided()
     from scipy.special import stdtr, stdtrit  # Student's t, without the second that importing scipy.stats takes
 
     freedom = len(common) - 1

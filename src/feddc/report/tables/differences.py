@@ -54,7 +54,7 @@ def difference(setting: Setting, base: Line, lines: Sequence[Line], shown: Table
     judge = shown.judge
     assert judge is not None
     judged = [line for line in lines if line.complete and base.complete]
-    compared = [(line, found.reverse()) for line, found in judge.compare(base, judged)]
+    compared = [(line, found.reverse()) for _, line, found in judge.compare((base, line) for line in judged)]
 
     def make(line: Line) -> Entry:
         if line is base:
@@ -62,8 +62,6 @@ def difference(setting: Setting, base: Line, lines: Sequence[Line], shown: Table
         if not (line.complete and base.complete):
             return Entry("not judged")
         found = next((each for other, each in compared if other is line), None)
-        if found is None and not (judge.values(line) and judge.values(base)):
-            return Entry("not reached")
         if found is None:
             return Entry("one seed" if min(len(line.runs), len(base.runs)) < 2 else "no common seeds")
         scale, digits = {"best": (setting.measure.shown(1.0), setting.measure.digits), "bytes": (1e-6, 3)}.get(
@@ -73,6 +71,8 @@ def difference(setting: Setting, base: Line, lines: Sequence[Line], shown: Table
         short = shown.key != "best" and any(
             not each.reached for one in (line, base) for each in one.reach(setting.target).values()
         )
+        if short and found.high == math.inf:
+            return Entry("not judged")
         text = f"{centre:+.{digits}f} ({low:+.{digits}f} to {high:+.{digits}f}), p = {found.corrected:.2g}"
         text = text.replace("-", "−") + (", a bound" if short else "")
         numbers = {"mean": centre, "low": low, "high": high, "p": found.p, "p_holm": found.corrected, "n": found.seeds}
