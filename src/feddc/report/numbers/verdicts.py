@@ -113,15 +113,13 @@ class Compared:
     def _possible(self) -> Iterator[Compared]:
         """This cell with numbers in place of its bounds, as far as they may be known one day.
 
-        Of our seeds any number may be later than its bound, all by one factor; so may the paper's, by another.
+        Our seeds may all be later than their bounds by one factor, and the paper's by another.
         """
-        printed = self.published.value
-        for later in LATER if self.published.censored else (1.0,):
-            published = Number(printed * later)
-            yield replace(self, published=published, values=(*self.values, *self.bounds), bounds=())
-            for count, factor in product(range(len(self.bounds)), LATER[1:]):
-                values = (*self.values, *self.bounds[:count], *(factor * each for each in self.bounds[count:]))
-                yield replace(self, published=published, values=values, bounds=())
+        ours = LATER if self.bounds else (1.0,)
+        printed = LATER if self.published.censored else (1.0,)
+        for later, more in product(ours, printed):
+            values = (*self.values, *(later * each for each in self.bounds))
+            yield replace(self, published=Number(more * self.published.value), values=values, bounds=())
 
     def _of_numbers(self) -> Verdict:
         """The verdict where every number is known."""
