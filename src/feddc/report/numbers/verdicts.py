@@ -37,8 +37,9 @@ mean and the published number is compared with {WIDTHS:g} × deviation × √(1 
 Rounds are compared by their ratio, accuracies by their difference.
 
 '>N' means not reached in N rounds: the number may be N or any larger one (up to {LATER[-1]:g} N is tried). A cell with
-such a number, ours or the paper's, has a verdict only if it is the same for all of them, which count in the mean and
-in the deviation; otherwise it is too short. A seed that diverged has no best accuracy: it is named, and not counted.
+such a number, ours or the paper's, has a verdict only if it is the same for all of them (our seeds are taken to be
+later by one factor), which count in the mean and in the deviation; otherwise it is too short. A seed that diverged has
+no best accuracy: it is named, and not counted.
 
 - **agrees**: within that, and within {100 * (CLOSE_ROUNDS - 1):.0f} % or one round (rounds), or {CLOSE_POINTS:g} points
   (accuracy); or reached by neither
