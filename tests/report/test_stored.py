@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,27 @@ def test_the_scores_of_single_clients_are_stored_where_there_are_few(tmp_path: P
         assert stored.load(file)[one.key].clients == (scores if clients <= 20 else ())
 
 
+@pytest.mark.parametrize("sizes", [(448, 448), (2688, 2016, 672), (79_510_417, 79_510_416), (0, 0), (0, 448)])
+def test_bytes_survive_a_file_exactly(sizes: tuple[int, ...], tmp_path: Path, cells: list[Cell]) -> None:
+    """A linear model moves less than a kilobyte a round."""
+    file, one = tmp_path / "r.json", cells[0]
+    records = [Record(i, {"accuracy": 0.5}, (), size // 3, size - size // 3, 0.5) for i, size in enumerate(sizes, 1)]
+    made = of_records(one.config, records, "finished")
+    stored.save(file, {one.key: made})
+    back = stored.load(file)[one.key]
+    assert [each.moved for each in back.points] == [each.moved for each in made.points] == [*accumulate(sizes)]
+
+
+def test_an_older_file_with_kilobytes_can_be_read(tmp_path: Path, cells: list[Cell]) -> None:
+    file, one = tmp_path / "r.json", cells[0]
+    stored.save(file, {one.key: run(one, 0.5, 0.6)})
+    content = json.loads(file.read_text())
+    del content[one.key]["bytes"]
+    content[one.key]["kilobytes"] = [3, 2]
+    file.write_text(json.dumps(content))
+    assert [each.moved for each in stored.load(file)[one.key].points] == [3000, 5000]
+
+
 def test_what_is_stored_is_short(tmp_path: Path, cells: list[Cell]) -> None:
     file, one = tmp_path / "r.json", cells[0]
     records = [Record(i, {"accuracy": 1 / 7} if i < 3 else {}, (), 700 * i, 800, 0.26) for i in (1, 2, 3)]
@@ -159,6 +181,6 @@ def test_what_is_stored_is_short(tmp_path: Path, cells: list[Cell]) -> None:
     stored.save(file, {one.key: of_records(one.config, records, "finished")})
     [packed] = json.loads(file.read_text()).values()
     assert packed["accuracy"] == [0.14286, 0.14286, None]
-    assert packed["kilobytes"] == [2, 2, 3]
+    assert packed["bytes"] == {"unit": 100, "times": [15, 22, 29]}
     assert packed["seconds"] == 0.8
     assert packed["clients"] == {"mean": 0.5, "worst": 0.33333, "scores": [0.333333, 0.666667]}

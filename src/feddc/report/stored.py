@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -39,15 +40,23 @@ def load(path: Path) -> dict[str, Run]:
 
 
 def _pack(run: Run) -> dict[str, Any]:
-    moved = [run.points[0].moved, *(b.moved - a.moved for a, b in zip(run.points, run.points[1:], strict=False))]
     return {
         "config": asdict(run.config),
         "status": run.status,
         "made": {key: value for key in MADE if (value := run.about.get("versions", {}).get(key)) is not None},
         "accuracy": [None if point.score is None else round(point.score, 5) for point in run.points],
-        "kilobytes": [round(each / 1e3) for each in moved],
+        "bytes": _counted([after - before for before, after in pairwise([0, *(point.moved for point in run.points)])]),
         "seconds": round(sum(record.seconds for record in run.records), 1),
     } | ({"clients": clients} if (clients := _clients(run)) else {})
+
+
+def _counted(moved: Sequence[int]) -> dict[str, Any]:
+    """The bytes of every round, exactly and in short numbers: as multiples of the largest unit that divides them all.
+
+    Where clients send vectors as they are, these are small multiples of what one client moves.
+    """
+    unit = math.gcd(*moved) or 1
+    return {"unit": unit, "times": [each // unit for each in moved]}
 
 
 def _clients(run: Run) -> dict[str, Any]:
@@ -58,10 +67,11 @@ def _clients(run: Run) -> dict[str, Any]:
 
 
 def _unpack(packed: Mapping[str, Any]) -> Run:
-    moved = accumulate(each * 1000 for each in packed["kilobytes"])
+    moved = packed.get("bytes") or {"unit": 1000, "times": packed["kilobytes"]}  # older files are rounded
+    totals = accumulate(each * moved["unit"] for each in moved["times"])
     points = tuple(
         Point(i, score, None, size, None)
-        for i, (score, size) in enumerate(zip(packed["accuracy"], moved, strict=True), start=1)
+        for i, (score, size) in enumerate(zip(packed["accuracy"], totals, strict=True), start=1)
     )
     unsaid = {"batch_size": None, "clip_norm": None}  # older files leave out what is None
     clients = packed.get("clients", {})
