@@ -182,5 +182,5 @@ def test_what_is_stored_is_short(tmp_path: Path, cells: list[Cell]) -> None:
     [packed] = json.loads(file.read_text()).values()
     assert packed["accuracy"] == [0.14286, 0.14286, None]
     assert packed["bytes"] == {"unit": 100, "times": [15, 22, 29]}
-    assert packed["seconds"] == 0.8
+    assert "seconds" not in packed  # of the wall clock of a machine that did other things, too
     assert packed["clients"] == {"mean": 0.5, "worst": 0.33333, "scores": [0.333333, 0.666667]}

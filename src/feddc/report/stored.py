@@ -46,7 +46,6 @@ def _pack(run: Run) -> dict[str, Any]:
         "made": {key: value for key in MADE if (value := run.about.get("versions", {}).get(key)) is not None},
         "accuracy": [None if point.score is None else round(point.score, 5) for point in run.points],
         "bytes": _counted([after - before for before, after in pairwise([0, *(point.moved for point in run.points)])]),
-        "seconds": round(sum(record.seconds for record in run.records), 1),
     } | ({"clients": clients} if (clients := _clients(run)) else {})
 
 
