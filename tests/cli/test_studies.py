@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -193,6 +194,68 @@ def test_an_interrupted_cell_is_stored_as_such_and_continued(
     assert feddc(*one, "--out", str(tmp_path / "other")) == 0  # what is stored is not the end of it
     assert "1 of 1 cells to run" in capsys.readouterr().out
     assert "| feddc:alpha=0.005 | 0 | 3 | " in (report / "accuracy-synthetic.md").read_text()
+
+
+ONE = ["reproduce", "accuracy", "--data", "synthetic", "--split", "0-0", "--participation", "1", "--methods", "feddc"]
+ONE += ["--rounds", "3"]
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a run of three rounds."""
+    out = tmp_path_factory.mktemp("ended")
+    assert feddc(*ONE, "--quiet", "--out", str(out)) == 0
+    [cell] = (each for each in out.iterdir() if each.is_dir())
+    return cell
+
+
+def as_far_as(ended: Path, out: Path, rounds: int, accuracy: float) -> str:
+    """The run in another folder, with this accuracy, and interrupted before its third round if ``rounds`` is less."""
+    shutil.copytree(ended, out / ended.name)
+    lines = (ended / "records.jsonl").read_text().splitlines()[:rounds]
+    changed = [json.loads(line) | {"metrics": {"accuracy": accuracy}} for line in lines]
+    (out / ended.name / "records.jsonl").write_text("".join(json.dumps(each) + "\n" for each in changed))
+    if rounds < 3:
+        (out / ended.name / "summary.json").unlink()
+    return str(out)
+
+
+@pytest.mark.parametrize(
+    ("stored", "here", "kept"),
+    [
+        (3, 3, "stored"),  # an older run, or one that diverged, does not replace what was committed
+        (3, 2, "stored"),
+        (2, 1, "stored"),
+        (2, 2, "stored"),
+        (1, 2, "here"),
+        (2, 3, "here"),
+        (0, 1, "here"),
+        (0, 3, "here"),
+    ],
+)
+def test_with_stored_a_run_in_out_only_adds_to_what_is_stored(
+    stored: int, here: int, kept: str, ended: Path, tmp_path: Path
+) -> None:
+    """Three rounds are a run that has ended; none a cell that was not stored."""
+    report = ["--stored", "--quiet", "--report", str(tmp_path / "pages")]
+    if stored:
+        assert feddc(*ONE, *report, "--out", as_far_as(ended, tmp_path / "then", stored, 0.25)) == 0
+    assert feddc(*ONE, *report, "--out", as_far_as(ended, tmp_path / "now", here, 0.75)) == 0
+    [found] = json.loads((tmp_path / "pages" / "accuracy-synthetic.json").read_text()).values()
+    assert found["accuracy"] == ([0.25] * stored if kept == "stored" else [0.75] * here)
+    assert found["status"] == ("finished" if {"stored": stored, "here": here}[kept] == 3 else "unfinished")
+
+
+@pytest.mark.parametrize(("here", "accuracy"), [(3, 0.75), (2, 0.25)])
+def test_without_stored_a_run_that_has_ended_replaces_a_stored_one(
+    here: int, accuracy: float, ended: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = ["--report", str(tmp_path / "pages")]
+    assert feddc(*ONE, *report, "--stored", "--out", as_far_as(ended, tmp_path / "then", 3, 0.25)) == 0
+    assert feddc(*ONE, *report, "--out", as_far_as(ended, tmp_path / "now", here, 0.75)) == 0
+    assert "to run" not in capsys.readouterr().out
+    [found] = json.loads((tmp_path / "pages" / "accuracy-synthetic.json").read_text()).values()
+    assert found["accuracy"] == [accuracy] * 3
 
 
 def test_the_page_of_all_cells_needs_its_folder(capsys: pytest.CaptureFixture[str]) -> None:

@@ -85,7 +85,7 @@ def test_results_survive_a_file(tmp_path: Path, cells: list[Cell]) -> None:
     assert [point.moved for point in back[one.key].points] == [1_000_000, 2_000_000]
     before = file.read_text()
     stored.save(file, back)
-    assert file.read_text() == before  # what came out of the file is not written again, with less than it had
+    assert file.read_text() == before  # a file holds all that is read from it
     shown = [back.get(cell.key) or not_run(cell.config) for cell in cells]
     text = pages.page(tmp_path, "rounds-mnist", shown, "feddc reproduce").read_text()
     assert "not run" in text

@@ -47,7 +47,11 @@ def _listed(name: str, help: str) -> Callable[[Command], Command]:
 @click.option("--weights", type=click.Path(path_type=Path), help="ImageNet weights for tiny-imagenet's ResNet18")
 @click.option("--workers", type=click.IntRange(1), help="worker processes  [default: one for each core]")
 @click.option("--list", "only_list", is_flag=True, help="show the cells, run nothing")
-@click.option("--stored", is_flag=True, help="run nothing: use the results that --report has stored before")
+@click.option(
+    "--stored",
+    is_flag=True,
+    help="run nothing: use the results that --report has stored before; runs in --out add only what is not over there",
+)
 @click.option("--report", type=click.Path(path_type=Path), help="folder for a page, its pictures and its data")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("runs/reproduce"), help="folder for the cells")
 @click.option("--quiet", is_flag=True, help="print nothing but errors")

@@ -25,9 +25,9 @@ FEW = 20
 
 
 def save(path: Path, runs: Mapping[str, Run]) -> None:
-    """Write runs under their keys, added to what the file has already. What came out of a file is not written again."""
+    """Write runs under their keys, added to what the file has already; a run with a key that it has is replaced."""
     content: dict[str, Any] = _read(path) if path.exists() else {}
-    content |= {key: _pack(run) for key, run in runs.items() if run.records}
+    content |= {key: _pack(run) for key, run in runs.items()}
     lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(content[key])}" for key in sorted(content))
     write_whole(path, "{\n" + lines + "\n}\n")
 
