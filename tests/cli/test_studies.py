@@ -209,13 +209,13 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return cell
 
 
-def as_far_as(ended: Path, out: Path, rounds: int, accuracy: float) -> str:
-    """The run in another folder, with this accuracy, and interrupted before its third round if ``rounds`` is less."""
+def as_far_as(ended: Path, out: Path, rounds: int, status: str, accuracy: float) -> str:
+    """The run in another folder: so many rounds of it, with this accuracy, finished or interrupted after them."""
     shutil.copytree(ended, out / ended.name)
     lines = (ended / "records.jsonl").read_text().splitlines()[:rounds]
     changed = [json.loads(line) | {"metrics": {"accuracy": accuracy}} for line in lines]
     (out / ended.name / "records.jsonl").write_text("".join(json.dumps(each) + "\n" for each in changed))
-    if rounds < 3:
+    if status == "unfinished":
         (out / ended.name / "summary.json").unlink()
     return str(out)
 
@@ -223,36 +223,37 @@ def as_far_as(ended: Path, out: Path, rounds: int, accuracy: float) -> str:
 @pytest.mark.parametrize(
     ("stored", "here", "kept"),
     [
-        (3, 3, "stored"),  # an older run, or one that diverged, does not replace what was committed
-        (3, 2, "stored"),
-        (2, 1, "stored"),
-        (2, 2, "stored"),
-        (1, 2, "here"),
-        (2, 3, "here"),
-        (0, 1, "here"),
-        (0, 3, "here"),
+        ((3, "finished"), (3, "finished"), "stored"),  # an older run does not replace what was committed
+        ((2, "finished"), (3, "finished"), "stored"),
+        ((2, "finished"), (3, "unfinished"), "stored"),
+        ((2, "unfinished"), (1, "unfinished"), "stored"),
+        ((2, "unfinished"), (2, "unfinished"), "stored"),
+        ((1, "unfinished"), (2, "unfinished"), "here"),
+        ((2, "unfinished"), (2, "finished"), "here"),
+        (None, (1, "unfinished"), "here"),
+        (None, (3, "finished"), "here"),
     ],
 )
 def test_with_stored_a_run_in_out_only_adds_to_what_is_stored(
-    stored: int, here: int, kept: str, ended: Path, tmp_path: Path
+    stored: tuple[int, str] | None, here: tuple[int, str], kept: str, ended: Path, tmp_path: Path
 ) -> None:
-    """Three rounds are a run that has ended; none a cell that was not stored."""
     report = ["--stored", "--quiet", "--report", str(tmp_path / "pages")]
     if stored:
-        assert feddc(*ONE, *report, "--out", as_far_as(ended, tmp_path / "then", stored, 0.25)) == 0
-    assert feddc(*ONE, *report, "--out", as_far_as(ended, tmp_path / "now", here, 0.75)) == 0
+        assert feddc(*ONE, *report, "--out", as_far_as(ended, tmp_path / "then", *stored, 0.25)) == 0
+    assert feddc(*ONE, *report, "--out", as_far_as(ended, tmp_path / "now", *here, 0.75)) == 0
     [found] = json.loads((tmp_path / "pages" / "accuracy-synthetic.json").read_text()).values()
-    assert found["accuracy"] == ([0.25] * stored if kept == "stored" else [0.75] * here)
-    assert found["status"] == ("finished" if {"stored": stored, "here": here}[kept] == 3 else "unfinished")
+    rounds, status = stored if stored and kept == "stored" else here
+    assert found["accuracy"] == [0.25 if kept == "stored" else 0.75] * rounds
+    assert found["status"] == status
 
 
-@pytest.mark.parametrize(("here", "accuracy"), [(3, 0.75), (2, 0.25)])
+@pytest.mark.parametrize(("status", "accuracy"), [("finished", 0.75), ("unfinished", 0.25)])
 def test_without_stored_a_run_that_has_ended_replaces_a_stored_one(
-    here: int, accuracy: float, ended: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    status: str, accuracy: float, ended: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     report = ["--report", str(tmp_path / "pages")]
-    assert feddc(*ONE, *report, "--stored", "--out", as_far_as(ended, tmp_path / "then", 3, 0.25)) == 0
-    assert feddc(*ONE, *report, "--out", as_far_as(ended, tmp_path / "now", here, 0.75)) == 0
+    assert feddc(*ONE, *report, "--stored", "--out", as_far_as(ended, tmp_path / "then", 3, "finished", 0.25)) == 0
+    assert feddc(*ONE, *report, "--out", as_far_as(ended, tmp_path / "now", 3, status, 0.75)) == 0
     assert "to run" not in capsys.readouterr().out
     [found] = json.loads((tmp_path / "pages" / "accuracy-synthetic.json").read_text()).values()
     assert found["accuracy"] == [accuracy] * 3
