@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -150,6 +151,26 @@ def test_the_scores_of_single_clients_are_stored_where_there_are_few(tmp_path: P
         scores = tuple(0.5 + i / 100 for i in range(clients))
         stored.save(file, {one.key: replace(run(one, 0.5), clients=scores)})
         assert stored.load(file)[one.key].clients == (scores if clients <= 20 else ())
+
+
+def test_processes_that_store_into_one_file_lose_nothing(tmp_path: Path, cells: list[Cell]) -> None:
+    file, one = tmp_path / "r.json", cells[0]
+    here = multiprocessing.get_context("fork")
+    start = here.Barrier(3)
+
+    def store(who: int) -> None:
+        start.wait()
+        for i in range(10):
+            stored.save(file, {f"{who}-{i}": run(one, 0.5)})
+
+    processes = [here.Process(target=store, args=(who,)) for who in range(3)]
+    for each in processes:
+        each.start()
+    for each in processes:
+        each.join()
+    assert [each.exitcode for each in processes] == [0, 0, 0]
+    assert len(stored.load(file)) == 30
+    assert [each.name for each in tmp_path.iterdir()] == ["r.json"]
 
 
 @pytest.mark.parametrize("sizes", [(448, 448), (2688, 2016, 672), (79_510_417, 79_510_416), (0, 0), (0, 448)])

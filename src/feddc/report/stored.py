@@ -12,6 +12,7 @@ from typing import Any
 
 from ..errors import RunError
 from ..storage.atomic import write_whole
+from ..storage.lock import alone
 from ..study.config import Config
 from ..study.runinfo import reading
 from .runs import Point, Run
@@ -26,10 +27,11 @@ FEW = 20
 
 def save(path: Path, runs: Mapping[str, Run]) -> None:
     """Write runs under their keys, added to what the file has already; a run with a key that it has is replaced."""
-    content: dict[str, Any] = _read(path) if path.exists() else {}
-    content |= {key: _pack(run) for key, run in runs.items()}
-    lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(content[key])}" for key in sorted(content))
-    write_whole(path, "{\n" + lines + "\n}\n")
+    with alone(path):
+        content: dict[str, Any] = _read(path) if path.exists() else {}
+        content |= {key: _pack(run) for key, run in runs.items()}
+        lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(content[key])}" for key in sorted(content))
+        write_whole(path, "{\n" + lines + "\n}\n")
 
 
 def load(path: Path) -> dict[str, Run]:
