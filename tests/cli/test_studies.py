@@ -119,6 +119,33 @@ def test_sweep_runs_every_combination_once(tmp_path: Path, capsys: pytest.Captur
     assert "2 of 4 cells to run" in capsys.readouterr().out  # FedDC with that α is there already
 
 
+def test_a_cell_that_diverges_in_its_first_round_is_shown_and_not_run_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = ["sweep", "--over", "lr=0.1,1e30", "--rounds", "2", "--clients", "5", "--out", str(tmp_path)]
+    assert feddc(*one) == 0
+    assert "2 of 2 cells to run" in capsys.readouterr().out
+    assert feddc(*one) == 0
+    printed = capsys.readouterr().out
+    assert "to run" not in printed
+    assert [line.split()[-1] for line in printed.splitlines() if "lr 1e+30" in line] == ["diverged", ">2"]
+    assert feddc("report", str(tmp_path), "--output", str(tmp_path / "page.html")) == 0
+    assert "<td>0 of 2</td><td>diverged</td>" in (tmp_path / "page.html").read_text()
+
+
+def test_a_cell_that_diverged_in_its_first_round_is_stored(tmp_path: Path, ended: Path) -> None:
+    out = as_far_as(ended, tmp_path / "cells", 0, "diverged", 0.5)
+    summary = tmp_path / "cells" / ended.name / "summary.json"
+    summary.write_text(json.dumps(json.loads(summary.read_text()) | {"status": "diverged", "error": "it diverged"}))
+    assert feddc(*ONE, "--quiet", "--report", str(tmp_path), "--out", out) == 0
+    [found] = json.loads((tmp_path / "accuracy-synthetic.json").read_text()).values()
+    assert (found["status"], found["accuracy"]) == ("diverged", [])
+    shutil.rmtree(out)
+    assert feddc(*ONE, "--quiet", "--report", str(tmp_path), "--out", out) == 0
+    assert not Path(out).exists()
+    assert "| FedDC | diverged" in (tmp_path / "accuracy-synthetic.md").read_text()
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [

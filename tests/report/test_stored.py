@@ -17,7 +17,8 @@ from feddc.paper.studies import Selection, select
 from feddc.report import pages, stored
 from feddc.report.lines import arrange
 from feddc.report.runs import Run, not_run, of_records
-from feddc.report.tables import overview
+from feddc.report.tables import overview, score_table
+from feddc.report.tables.columns import rounds_to
 from feddc.study.cells import Cell
 
 
@@ -151,6 +152,30 @@ def test_the_scores_of_single_clients_are_stored_where_there_are_few(tmp_path: P
         scores = tuple(0.5 + i / 100 for i in range(clients))
         stored.save(file, {one.key: replace(run(one, 0.5), clients=scores)})
         assert stored.load(file)[one.key].clients == (scores if clients <= 20 else ())
+
+
+def test_a_run_that_diverged_in_its_first_round_is_stored_and_shown_as_such(tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    first, second = select("alpha", Selection(["mnist"], None, None, ["1"], ["alpha=0.1"], seeds=(0, 1)))
+    lost = of_records(first.config, [], "diverged")
+    stored.save(file, {first.key: lost, second.key: run(second, 0.5)})
+    back = stored.load(file)
+    assert back[first.key] == lost
+    assert (lost.ended, lost.done, lost.bound, lost.scores) == (True, 0, first.config.rounds, [])
+    assert not of_records(first.config, [], "unfinished").points
+    assert "| feddc:alpha=0.1 | 0 | 0, diverged |" in pages.origins(list(back.values()))
+    [alone] = arrange([back[first.key]])
+    [both] = arrange(list(back.values()))
+    shown = {
+        column.key: (column.entries(alone.lines)[0].text, column.entries(both.lines)[0].text)
+        for column in score_table(both).columns
+    }
+    assert shown["best"] == ("diverged", "50.00 (1 diverged)")
+    assert shown["seeds"] == ("0, 1 diverged", "1, 1 diverged")
+    assert shown["rounds"] == ("0", "0–1")
+    assert shown["bytes"] == ("0 bytes", "500 ± 707 kB")
+    assert shown["seconds"] == ("–", "–")
+    assert rounds_to(0.5).make(alone.lines[0]).text == f">{first.config.rounds}"
 
 
 def test_processes_that_store_into_one_file_lose_nothing(tmp_path: Path, cells: list[Cell]) -> None:

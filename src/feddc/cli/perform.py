@@ -165,7 +165,7 @@ def _worth_showing(cells: Sequence[Cell], runs: Mapping[str, Run]) -> list[Cell]
 
 
 def _begun(place: Path) -> Run | None:
-    """The run in this directory, as far as it has come, if it has run a round."""
+    """The run in this directory, as far as it has come, if it has run a round or ended without one."""
     if status(place) not in ("ended", "under way") or not (place / "records.jsonl").is_file():
         return None
     run = read(place)
@@ -178,7 +178,7 @@ def _replaces(run: Run, known: Run | None, only_stored: bool) -> bool:
         return True
     if known.ended:
         return run.ended and not only_stored
-    return run.ended or len(run.points) > len(known.points)
+    return run.ended or run.done > known.done
 
 
 def setting_line(config: Config, clients: int) -> str:

@@ -62,7 +62,7 @@ def origins(runs: Sequence[Run]) -> str:
     rows, ran = [], [run for run in runs if run.points]
     for run in ran:
         config, made = run.config, run.about.get("versions", {})
-        rounds = f"{run.points[-1].round}{'' if run.status == 'finished' else f', {run.status}'}"
+        rounds = f"{run.done}{'' if run.status == 'finished' else f', {run.status}'}"
         tools = f"torch {made['torch']}, {made['processor']}" if {"torch", "processor"} <= set(made) else "not recorded"
         alike = [each for each in ran if describe(each.config) == describe(config)]
         extra = [(name, getattr(config, name)) for name in varying(alike) if name != "precision"]

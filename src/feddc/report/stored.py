@@ -15,7 +15,7 @@ from ..storage.atomic import write_whole
 from ..storage.lock import alone
 from ..study.config import Config
 from ..study.runinfo import reading
-from .runs import Point, Run
+from .runs import Point, Run, course
 
 MADE = ("commit", "feddc", "torch", "processor")
 """Where a stored run comes from; the oldest name the commit that stored them, as 'at or before 35665e4'."""
@@ -42,12 +42,13 @@ def load(path: Path) -> dict[str, Run]:
 
 
 def _pack(run: Run) -> dict[str, Any]:
+    rounds = [point for point in run.points if point.round]
     return {
         "config": asdict(run.config),
         "status": run.status,
         "made": {key: value for key in MADE if (value := run.about.get("versions", {}).get(key)) is not None},
-        "accuracy": [None if point.score is None else round(point.score, 5) for point in run.points],
-        "bytes": _counted([after - before for before, after in pairwise([0, *(point.moved for point in run.points)])]),
+        "accuracy": [None if point.score is None else round(point.score, 5) for point in rounds],
+        "bytes": _counted([after - before for before, after in pairwise([0, *(point.moved for point in rounds)])]),
     } | ({"clients": clients} if (clients := _clients(run)) else {})
 
 
@@ -70,15 +71,15 @@ def _clients(run: Run) -> dict[str, Any]:
 def _unpack(packed: Mapping[str, Any]) -> Run:
     moved = packed.get("bytes") or {"unit": 1000, "times": packed["kilobytes"]}  # older files are rounded
     totals = accumulate(each * moved["unit"] for each in moved["times"])
-    points = tuple(
+    rounds = [
         Point(i, score, None, size, None)
         for i, (score, size) in enumerate(zip(packed["accuracy"], totals, strict=True), start=1)
-    )
+    ]
     unsaid = {"batch_size": None, "clip_norm": None}  # older files leave out what is None
     clients = packed.get("clients", {})
     about = {"versions": packed.get("made", {}), "clients": clients}
     config, status = Config(**(unsaid | packed["config"])), packed.get("status", "finished")
-    return Run(config, points, status, about=about, clients=tuple(clients.get("scores", ())))
+    return Run(config, course(rounds, status), status, about=about, clients=tuple(clients.get("scores", ())))
 
 
 def _read(path: Path) -> dict[str, Any]:
