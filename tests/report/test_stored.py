@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import accumulate
 from pathlib import Path
 
@@ -103,11 +103,55 @@ def test_the_results_of_the_documentation_can_be_read() -> None:
         assert all(run.scores for run in stored.load(file).values())
 
 
-@pytest.mark.parametrize("text", ["{", "[1]", "", '{"a": {}}', '{"a": {"config": {"speed": 1}}}'])
+@pytest.mark.parametrize("text", ["{", "[1]", "", "1", '{"a": {}}', '{"a": [1]}', '{"a": {"config": {"speed": 1}}}'])
 def test_a_foreign_results_file_is_refused(text: str, tmp_path: Path) -> None:
-    (tmp_path / "r.json").write_text(text)
+    file = tmp_path / "r.json"
+    file.write_text(text)
     with pytest.raises(feddc.RunError, match="not a file of results"):
-        stored.load(tmp_path / "r.json")
+        stored.load(file)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("accuracy", ["a"], "accuracy must be numbers or null, not 'a'"),
+        ("accuracy", 0.5, "not iterable"),
+        ("accuracy", [0.5, 0.5], "shorter"),
+        ("accuracy", [True], "accuracy must be numbers or null, not True"),
+        ("bytes", {"unit": 1, "times": ["z"]}, "bytes must be whole numbers, not 'z'"),
+        ("bytes", {"unit": [1], "times": [1]}, "bytes must be whole numbers, not \\[1\\]"),
+        ("bytes", [1], "list indices"),
+        ("clients", [1], "clients must be an object, not \\[1\\]"),
+        ("clients", {"mean": "x"}, "clients must be numbers or null, not 'x'"),
+        ("clients", {"scores": ["x"]}, "scores must be numbers or null, not 'x'"),
+        ("made", "x", "made must be an object, not 'x'"),
+        ("made", {"commit": 1}, "made must be texts, not 1"),
+        ("status", "over", "status must be finished, diverged, unfinished or not run, not 'over'"),
+        ("config", {"rounds": 0}, "rounds must be"),
+    ],
+)
+def test_a_damaged_results_file_is_refused(
+    key: str, value: object, words: str, tmp_path: Path, cells: list[Cell]
+) -> None:
+    file = tmp_path / "r.json"
+    stored.save(file, {"a-cell": run(cells[0], 0.5)})
+    content = json.loads(file.read_text())
+    content["a-cell"][key] = value
+    file.write_text(json.dumps(content))
+    with pytest.raises(feddc.RunError, match=f"r.json is not a file of results: in a-cell: .*({words})"):
+        stored.load(file)
+
+
+@pytest.mark.parametrize(
+    ("kilobytes", "words"),
+    [(["z"], "bytes must be whole numbers, not 'z'"), ([1, 2], "longer"), (1, "must be an iterable")],
+)
+def test_a_damaged_older_file_is_refused(kilobytes: object, words: str, tmp_path: Path, cells: list[Cell]) -> None:
+    file = tmp_path / "r.json"
+    packed = {"config": asdict(cells[0].config), "accuracy": [0.5], "kilobytes": kilobytes}
+    file.write_text(json.dumps({"a-cell": packed}))
+    with pytest.raises(feddc.RunError, match=f"in a-cell: .*({words})"):
+        stored.load(file)
 
 
 def test_where_a_run_comes_from_is_stored(tmp_path: Path, cells: list[Cell]) -> None:
