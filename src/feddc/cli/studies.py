@@ -97,7 +97,7 @@ def reproduce(
     from ..study.study import Study
     from .perform import perform_study
 
-    stem = "-".join([study, *(asked["data"].split(",") if asked["data"] else [])])
+    stem = "-".join([study, *(_names("data", asked["data"]) if asked["data"] else [])])
     command = typed("out", "quiet", "data_dir", "workers", "jobs", "stored")
     found = Study("study", tuple(selected), out, command, stem, None if report is None else str(report))
     perform_study(found, data_dir, Show(quiet), only_stored=stored, jobs=jobs)
@@ -148,13 +148,22 @@ def _selected(
     """The cells that were asked for, with what is changed in them."""
     from ..paper.studies import Selection, select
 
-    chosen = {key: value.split(",") if value else None for key, value in narrow.items()}
+    chosen = {key: _names(key, value) for key, value in narrow.items() if value is not None}
     numbers = whole_numbers("--seeds", seeds)
     found = select(study, Selection(**chosen, seeds=numbers, rounds=rounds, target=target))
     check(weights is None or study == "tiny-imagenet", "--weights goes with the study tiny-imagenet")
     changes: dict[str, Any] = {} if weights is None else {"model": f"resnet18:weights={weights}"}
     changes |= {} if workers is None else {"workers": workers}
     return [replace(each, config=replace(each.config, **changes)) for each in found]
+
+
+def _names(key: str, text: str) -> list[str]:
+    names = [each.strip() for each in text.split(",")]
+    check(
+        all(names),
+        f"--{key} must be names with commas between, not '{text}': leave it out to have all that the study has",
+    )
+    return names
 
 
 def _axis(text: str) -> tuple[str, list[str]]:
