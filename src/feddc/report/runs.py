@@ -157,13 +157,16 @@ def read(path: Path) -> Run:
 
 
 def collect(paths: Sequence[Path]) -> list[Run]:
-    """The runs under these paths, in the order of the paths; each path is a run directory or a folder of them."""
+    """The runs under these paths that have finished a round, in the order of the paths.
+
+    Each path is a run directory or a folder of them.
+    """
     given = [(path, [read(each) for each in directories(path)]) for path in paths]
     for path, runs in given:
-        if not any(run.points for run in runs):
+        if not any(run.done for run in runs):
             raise RunError(f"no run in {path} has finished a round yet")
     _check_comparable(given)
-    unique = {run.path.resolve(): run for _, runs in given for run in runs if run.points and run.path}
+    unique = {run.path.resolve(): run for _, runs in given for run in runs if run.done and run.path}
     _check_same_split(list(unique.values()))
     return list(unique.values())
 
