@@ -197,6 +197,7 @@ BAD = [
         ("method 'feddc': alpha must be …", "method 'feddc': alpha must be …"),
         ("write feddc:steps=own, or data 'x'", "write feddc:steps=own, or data 'x'"),
         ("model 'cnn' needs images", "model 'cnn' needs images"),
+        ("--over takes KEY=A,B,… such as lr=0.1, not 'seed='", "--over takes KEY=A,B,… such as lr=0.1, not 'seed='"),
     ],
 )
 def test_options_are_named_as_they_are_typed(sentence: str, typed: str) -> None:

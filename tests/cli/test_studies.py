@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -118,18 +119,55 @@ def test_sweep_runs_every_combination_once(tmp_path: Path, capsys: pytest.Captur
     assert "2 of 4 cells to run" in capsys.readouterr().out  # FedDC with that α is there already
 
 
+def test_a_cell_that_diverges_in_its_first_round_is_shown_and_not_run_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = ["sweep", "--over", "lr=0.1,1e30", "--rounds", "2", "--clients", "5", "--out", str(tmp_path)]
+    assert feddc(*one) == 0
+    assert "2 of 2 cells to run" in capsys.readouterr().out
+    assert feddc(*one) == 0
+    printed = capsys.readouterr().out
+    assert "to run" not in printed
+    assert [line.split()[-1] for line in printed.splitlines() if "lr 1e+30" in line] == ["diverged", ">2"]
+
+
+def test_a_cell_that_diverged_in_its_first_round_is_stored(tmp_path: Path, ended: Path) -> None:
+    out = as_far_as(ended, tmp_path / "cells", 0, "diverged", 0.5)
+    summary = tmp_path / "cells" / ended.name / "summary.json"
+    summary.write_text(json.dumps(json.loads(summary.read_text()) | {"status": "diverged", "error": "it diverged"}))
+    assert feddc(*ONE, "--quiet", "--report", str(tmp_path), "--out", out) == 0
+    [found] = json.loads((tmp_path / "accuracy-synthetic.json").read_text()).values()
+    assert (found["status"], found["accuracy"]) == ("diverged", [])
+    shutil.rmtree(out)
+    assert feddc(*ONE, "--quiet", "--report", str(tmp_path), "--out", out) == 0
+    assert not Path(out).exists()
+    assert "| FedDC | diverged" in (tmp_path / "accuracy-synthetic.md").read_text()
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
         (["reproduce", "round"], "did you mean 'rounds'"),
         (["reproduce", "rounds", "--data", "minst"], "did you mean 'mnist'"),
         (["reproduce", "rounds", "--seeds", "a"], "--seeds must be whole numbers"),
+        (["reproduce", "rounds", "--seeds", ""], "--seeds must be whole numbers with commas between, not ''"),
+        (["reproduce", "rounds", "--methods", ""], "--methods must be names with commas between, not ''"),
+        (
+            ["reproduce", "rounds", "--methods", "fedavg,,feddc"],
+            "--methods must be names with commas between, not 'fed",
+        ),
+        (["reproduce", "rounds", "--data", ""], "--data must be names with commas between, not ''"),
+        (["reproduce", "rounds", "--split", ""], "--split must be names with commas between, not ''"),
+        (["reproduce", "rounds", "--clients", " "], "--clients must be names with commas between, not ' '"),
+        (["reproduce", "rounds", "--participation", ""], "--participation must be names with commas between, not ''"),
+        (["reproduce", "rounds", "--precision", ""], "--precision must be names with commas between, not ''"),
         (["reproduce", "rounds", "--stored"], "--stored needs --report"),
         (["reproduce", "rounds", "--stored", "--report", "nope", "--out", "nope"], "have no result of these cells"),
         (["reproduce", "rounds", "--weights", "x.pt"], "goes with the study tiny-imagenet"),
         (["reproduce", "rounds", "--rounds", "0"], "rounds"),
         (["reproduce", "tiny-imagenet", "--data-dir", "."], "feddc data fetch tiny-imagenet"),
-        (["sweep", "--over", "alpha"], "--over takes KEY=A,B"),
+        (["sweep", "--over", "alpha"], "--over takes KEY=A,B,… such as alpha=0.01,0.1, not 'alpha'"),
+        (["sweep", "--over", "seed="], "--over takes KEY=A,B,… such as alpha=0.01,0.1, not 'seed='"),
         (["sweep", "--over", "alpah=1"], "did you mean 'alpha'"),
         (["sweep", "--over", "alpha=1", "--over", "alpha=2"], "twice"),
         (["sweep", "--over", "alpha=1,-1"], "alpha must be at least 0"),
@@ -193,6 +231,69 @@ def test_an_interrupted_cell_is_stored_as_such_and_continued(
     assert feddc(*one, "--out", str(tmp_path / "other")) == 0  # what is stored is not the end of it
     assert "1 of 1 cells to run" in capsys.readouterr().out
     assert "| feddc:alpha=0.005 | 0 | 3 | " in (report / "accuracy-synthetic.md").read_text()
+
+
+ONE = ["reproduce", "accuracy", "--data", "synthetic", "--split", "0-0", "--participation", "1", "--methods", "feddc"]
+ONE += ["--rounds", "3"]
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a run of three rounds."""
+    out = tmp_path_factory.mktemp("ended")
+    assert feddc(*ONE, "--quiet", "--out", str(out)) == 0
+    [cell] = (each for each in out.iterdir() if each.is_dir())
+    return cell
+
+
+def as_far_as(ended: Path, out: Path, rounds: int, status: str, accuracy: float) -> str:
+    """The run in another folder: so many rounds of it, with this accuracy, finished or interrupted after them."""
+    shutil.copytree(ended, out / ended.name)
+    lines = (ended / "records.jsonl").read_text().splitlines()[:rounds]
+    changed = [json.loads(line) | {"metrics": {"accuracy": accuracy}} for line in lines]
+    (out / ended.name / "records.jsonl").write_text("".join(json.dumps(each) + "\n" for each in changed))
+    if status == "unfinished":
+        (out / ended.name / "summary.json").unlink()
+    return str(out)
+
+
+@pytest.mark.parametrize(
+    ("stored", "here", "kept"),
+    [
+        ((3, "finished"), (3, "finished"), "stored"),  # an older run does not replace what was committed
+        ((2, "finished"), (3, "finished"), "stored"),
+        ((2, "finished"), (3, "unfinished"), "stored"),
+        ((2, "unfinished"), (1, "unfinished"), "stored"),
+        ((2, "unfinished"), (2, "unfinished"), "stored"),
+        ((1, "unfinished"), (2, "unfinished"), "here"),
+        ((2, "unfinished"), (2, "finished"), "here"),
+        (None, (1, "unfinished"), "here"),
+        (None, (3, "finished"), "here"),
+    ],
+)
+def test_with_stored_a_run_in_out_only_adds_to_what_is_stored(
+    stored: tuple[int, str] | None, here: tuple[int, str], kept: str, ended: Path, tmp_path: Path
+) -> None:
+    report = ["--stored", "--quiet", "--report", str(tmp_path / "pages")]
+    if stored:
+        assert feddc(*ONE, *report, "--out", as_far_as(ended, tmp_path / "then", *stored, 0.25)) == 0
+    assert feddc(*ONE, *report, "--out", as_far_as(ended, tmp_path / "now", *here, 0.75)) == 0
+    [found] = json.loads((tmp_path / "pages" / "accuracy-synthetic.json").read_text()).values()
+    rounds, status = stored if stored and kept == "stored" else here
+    assert found["accuracy"] == [0.25 if kept == "stored" else 0.75] * rounds
+    assert found["status"] == status
+
+
+@pytest.mark.parametrize(("status", "accuracy"), [("finished", 0.75), ("unfinished", 0.25)])
+def test_without_stored_a_run_that_has_ended_replaces_a_stored_one(
+    status: str, accuracy: float, ended: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = ["--report", str(tmp_path / "pages")]
+    assert feddc(*ONE, *report, "--stored", "--out", as_far_as(ended, tmp_path / "then", 3, "finished", 0.25)) == 0
+    assert feddc(*ONE, *report, "--out", as_far_as(ended, tmp_path / "now", 3, status, 0.75)) == 0
+    assert "to run" not in capsys.readouterr().out
+    [found] = json.loads((tmp_path / "pages" / "accuracy-synthetic.json").read_text()).values()
+    assert found["accuracy"] == [accuracy] * 3
 
 
 def test_the_page_of_all_cells_needs_its_folder(capsys: pytest.CaptureFixture[str]) -> None:

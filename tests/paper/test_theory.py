@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
+import feddc as feddc_package
+from feddc.data import load
 from feddc.paper.theory import alpha_needed, curvature, estimates, proof_bound, theorem_bound
 from feddc.study.config import resolve, to_toml
 from feddc.study.sources import Named
@@ -122,6 +124,73 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     file.write_text("{}")
     assert feddc("theory", str(file)) == 2
     assert "is not a file of `feddc theory`" in capsys.readouterr().err
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run directory, as far as the command reads it."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.toml").write_text(to_toml(resolve(SMALL)))
+    return tmp_path / "run"
+
+
+def test_rounds_in_any_order(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert feddc("theory", str(run), "--at", "2,0,2", "--clients", "1") == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[2:]] == ["0", "2"]
+
+
+def test_the_estimates_are_printed_and_saved_into_a_new_folder(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "new" / "folder" / "p.json"
+    assert feddc("theory", str(run), "--at", "0", "--clients", "1", "--save", str(file)) == 0
+    printed = capsys.readouterr().out
+    assert feddc("theory", str(file)) == 0
+    assert capsys.readouterr().out == printed
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", str(file))
+
+    monkeypatch.setattr("feddc.paper.theory.write_whole", full)
+    assert feddc("theory", str(run), "--at", "0", "--clients", "1", "--save", str(file)) == 1
+    assert capsys.readouterr().out == printed  # what took minutes to compute is not lost
+
+
+@pytest.mark.parametrize("method", ["feddc:0.005", "feddc:alpha=0.005", "feddc:0.005:correction=false"])
+def test_alpha_is_that_of_the_method_however_it_is_written(
+    method: str, run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (run / "config.toml").write_text(to_toml(resolve(SMALL | {"method": method})))
+    assert feddc("theory", str(run), "--at", "0", "--clients", "1") == 0
+    assert capsys.readouterr().out.splitlines()[0].endswith("α = 0.005")
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "words"),
+    [
+        ("feddyn", [], "is a run of feddyn:alpha=0.01: the statement is about FedDC"),
+        ("feddc:penalty=false", [], "without the penalty: the statement is about FedDC with its α"),
+        ("feddc:alpha=0", [], "without the penalty: the statement is about FedDC with its α"),
+        ("feddc", ["--at", "-1,0"], "--at must be whole numbers, 0 or more, not '-1,0'"),
+        ("feddc", ["--at", "a"], "--at must be whole numbers with commas between, not 'a'"),
+        ("feddc", ["--save", "."], "--save . is a folder"),
+    ],
+)
+def test_what_is_refused(
+    method: str, options: list[str], words: str, run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (run / "config.toml").write_text(to_toml(resolve(SMALL | {"method": method})))
+    assert feddc("theory", str(run), *options) == 2
+    captured = capsys.readouterr()
+    assert words in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def test_a_run_with_objects_of_its_own_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    federation = load("synthetic", seed=3)
+    feddc_package.train("feddc", "linear", federation, rounds=1, participation=1.0, out=str(tmp_path / "run"))
+    assert feddc("theory", str(tmp_path / "run"), "--at", "0") == 2
+    assert "was begun from Python, with objects of its own" in capsys.readouterr().err
 
 
 KEPT = sorted((Path(__file__).parents[2] / "docs" / "results" / "theory").glob("*.json"))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import multiprocessing
+from dataclasses import asdict, replace
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,8 @@ from feddc.paper.studies import Selection, select
 from feddc.report import pages, stored
 from feddc.report.lines import arrange
 from feddc.report.runs import Run, not_run, of_records
-from feddc.report.tables import overview
+from feddc.report.tables import overview, score_table
+from feddc.report.tables.columns import rounds_to
 from feddc.study.cells import Cell
 
 
@@ -84,7 +87,7 @@ def test_results_survive_a_file(tmp_path: Path, cells: list[Cell]) -> None:
     assert [point.moved for point in back[one.key].points] == [1_000_000, 2_000_000]
     before = file.read_text()
     stored.save(file, back)
-    assert file.read_text() == before  # what came out of the file is not written again, with less than it had
+    assert file.read_text() == before  # a file holds all that is read from it
     shown = [back.get(cell.key) or not_run(cell.config) for cell in cells]
     text = pages.page(tmp_path, "rounds-mnist", shown, "feddc reproduce").read_text()
     assert "not run" in text
@@ -100,11 +103,55 @@ def test_the_results_of_the_documentation_can_be_read() -> None:
         assert all(run.scores for run in stored.load(file).values())
 
 
-@pytest.mark.parametrize("text", ["{", "[1]", "", '{"a": {}}', '{"a": {"config": {"speed": 1}}}'])
+@pytest.mark.parametrize("text", ["{", "[1]", "", "1", '{"a": {}}', '{"a": [1]}', '{"a": {"config": {"speed": 1}}}'])
 def test_a_foreign_results_file_is_refused(text: str, tmp_path: Path) -> None:
-    (tmp_path / "r.json").write_text(text)
+    file = tmp_path / "r.json"
+    file.write_text(text)
     with pytest.raises(feddc.RunError, match="not a file of results"):
-        stored.load(tmp_path / "r.json")
+        stored.load(file)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("accuracy", ["a"], "accuracy must be numbers or null, not 'a'"),
+        ("accuracy", 0.5, "not iterable"),
+        ("accuracy", [0.5, 0.5], "shorter"),
+        ("accuracy", [True], "accuracy must be numbers or null, not True"),
+        ("bytes", {"unit": 1, "times": ["z"]}, "bytes must be whole numbers, not 'z'"),
+        ("bytes", {"unit": [1], "times": [1]}, "bytes must be whole numbers, not \\[1\\]"),
+        ("bytes", [1], "list indices"),
+        ("clients", [1], "clients must be an object, not \\[1\\]"),
+        ("clients", {"mean": "x"}, "clients must be numbers or null, not 'x'"),
+        ("clients", {"scores": ["x"]}, "scores must be numbers or null, not 'x'"),
+        ("made", "x", "made must be an object, not 'x'"),
+        ("made", {"commit": 1}, "made must be texts, not 1"),
+        ("status", "over", "status must be finished, diverged, unfinished or not run, not 'over'"),
+        ("config", {"rounds": 0}, "rounds must be"),
+    ],
+)
+def test_a_damaged_results_file_is_refused(
+    key: str, value: object, words: str, tmp_path: Path, cells: list[Cell]
+) -> None:
+    file = tmp_path / "r.json"
+    stored.save(file, {"a-cell": run(cells[0], 0.5)})
+    content = json.loads(file.read_text())
+    content["a-cell"][key] = value
+    file.write_text(json.dumps(content))
+    with pytest.raises(feddc.RunError, match=f"r.json is not a file of results: in a-cell: .*({words})"):
+        stored.load(file)
+
+
+@pytest.mark.parametrize(
+    ("kilobytes", "words"),
+    [(["z"], "bytes must be whole numbers, not 'z'"), ([1, 2], "longer"), (1, "must be an iterable")],
+)
+def test_a_damaged_older_file_is_refused(kilobytes: object, words: str, tmp_path: Path, cells: list[Cell]) -> None:
+    file = tmp_path / "r.json"
+    packed = {"config": asdict(cells[0].config), "accuracy": [0.5], "kilobytes": kilobytes}
+    file.write_text(json.dumps({"a-cell": packed}))
+    with pytest.raises(feddc.RunError, match=f"in a-cell: .*({words})"):
+        stored.load(file)
 
 
 def test_where_a_run_comes_from_is_stored(tmp_path: Path, cells: list[Cell]) -> None:
@@ -160,6 +207,71 @@ def test_the_scores_of_single_clients_are_stored_where_there_are_few(tmp_path: P
         assert stored.load(file)[one.key].clients == (scores if clients <= 20 else ())
 
 
+def test_a_run_that_diverged_in_its_first_round_is_stored_and_shown_as_such(tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    first, second = select("alpha", Selection(["mnist"], None, None, ["1"], ["alpha=0.1"], seeds=(0, 1)))
+    lost = of_records(first.config, [], "diverged")
+    stored.save(file, {first.key: lost, second.key: run(second, 0.5)})
+    back = stored.load(file)
+    assert back[first.key] == lost
+    assert (lost.ended, lost.done, lost.bound, lost.scores) == (True, 0, first.config.rounds, [])
+    assert not of_records(first.config, [], "unfinished").points
+    assert "| feddc:alpha=0.1 | 0 | 0, diverged |" in pages.origins(list(back.values()))
+    [alone] = arrange([back[first.key]])
+    [both] = arrange(list(back.values()))
+    shown = {
+        column.key: (column.entries(alone.lines)[0].text, column.entries(both.lines)[0].text)
+        for column in score_table(both).columns
+    }
+    assert shown["best"] == ("diverged", "50.00 (1 diverged)")
+    assert shown["seeds"] == ("0, 1 diverged", "1, 1 diverged")
+    assert shown["rounds"] == ("0", "0–1")
+    assert shown["bytes"] == ("0 bytes", "500 ± 707 kB")
+    assert shown["seconds"] == ("–", "–")
+    assert rounds_to(0.5).make(alone.lines[0]).text == f">{first.config.rounds}"
+
+
+def test_processes_that_store_into_one_file_lose_nothing(tmp_path: Path, cells: list[Cell]) -> None:
+    file, one = tmp_path / "r.json", cells[0]
+    here = multiprocessing.get_context("fork")
+    start = here.Barrier(3)
+
+    def store(who: int) -> None:
+        start.wait()
+        for i in range(10):
+            stored.save(file, {f"{who}-{i}": run(one, 0.5)})
+
+    processes = [here.Process(target=store, args=(who,)) for who in range(3)]
+    for each in processes:
+        each.start()
+    for each in processes:
+        each.join()
+    assert [each.exitcode for each in processes] == [0, 0, 0]
+    assert len(stored.load(file)) == 30
+    assert [each.name for each in tmp_path.iterdir()] == ["r.json"]
+
+
+@pytest.mark.parametrize("sizes", [(448, 448), (2688, 2016, 672), (79_510_417, 79_510_416), (0, 0), (0, 448)])
+def test_bytes_survive_a_file_exactly(sizes: tuple[int, ...], tmp_path: Path, cells: list[Cell]) -> None:
+    """A linear model moves less than a kilobyte a round."""
+    file, one = tmp_path / "r.json", cells[0]
+    records = [Record(i, {"accuracy": 0.5}, (), size // 3, size - size // 3, 0.5) for i, size in enumerate(sizes, 1)]
+    made = of_records(one.config, records, "finished")
+    stored.save(file, {one.key: made})
+    back = stored.load(file)[one.key]
+    assert [each.moved for each in back.points] == [each.moved for each in made.points] == [*accumulate(sizes)]
+
+
+def test_an_older_file_with_kilobytes_can_be_read(tmp_path: Path, cells: list[Cell]) -> None:
+    file, one = tmp_path / "r.json", cells[0]
+    stored.save(file, {one.key: run(one, 0.5, 0.6)})
+    content = json.loads(file.read_text())
+    del content[one.key]["bytes"]
+    content[one.key]["kilobytes"] = [3, 2]
+    file.write_text(json.dumps(content))
+    assert [each.moved for each in stored.load(file)[one.key].points] == [3000, 5000]
+
+
 def test_what_is_stored_is_short(tmp_path: Path, cells: list[Cell]) -> None:
     file, one = tmp_path / "r.json", cells[0]
     records = [Record(i, {"accuracy": 1 / 7} if i < 3 else {}, (), 700 * i, 800, 0.26) for i in (1, 2, 3)]
@@ -168,6 +280,6 @@ def test_what_is_stored_is_short(tmp_path: Path, cells: list[Cell]) -> None:
     stored.save(file, {one.key: of_records(one.config, records, "finished")})
     [packed] = json.loads(file.read_text()).values()
     assert packed["accuracy"] == [0.14286, 0.14286, None]
-    assert packed["kilobytes"] == [2, 2, 3]
-    assert packed["seconds"] == 0.8
+    assert packed["bytes"] == {"unit": 100, "times": [15, 22, 29]}
+    assert "seconds" not in packed  # of the wall clock of a machine that did other things, too
     assert packed["clients"] == {"mean": 0.5, "worst": 0.33333, "scores": [0.333333, 0.666667]}

@@ -153,9 +153,10 @@ def as_typed(sentence: str) -> str:
     """A sentence of the library with its options as they are typed here: ``--batch-size`` for batch_size.
 
     The library writes ``name must be …``, ``name=value`` or, where a name has an underscore, the name alone. A sentence
-    about a file, or about something that has options of its own (``method 'feddc': alpha must be …``), stays as it is.
+    about a file, or about something that has options of its own (``method 'feddc': alpha must be …``), stays as it is;
+    so does one that begins with an option as it is typed (``--over takes KEY=A,B,… such as alpha=0.01,0.1``).
     """
-    if sentence.startswith(("in ", "unknown ")):
+    if sentence.startswith(("in ", "unknown ", "--")):
         return sentence
     names = "|".join(sorted([*FIELDS, *SHORTHANDS], key=len, reverse=True))
     sentence = re.sub(rf"^({names})(?= (must|has|needs|is|hides|lets)\b)", lambda m: _flag(m[1]), sentence)

@@ -98,8 +98,9 @@ def perform_study(study: Study, data_dir: Path | None, show: Show, *, only_store
     out, report = study.folder, None if study.report is None else Path(study.report)
     file = None if report is None else report / f"{study.stem}.json"
     known = stored.load(file) if file is not None and file.exists() else {}
-    runs: dict[str, Run] = {cell.key: known[cell.key] for cell in study.cells if cell.key in known}
-    runs |= {cell.key: run for cell in study.cells if (run := _further(study.place(cell), runs.get(cell.key)))}
+    here = {cell.key: run for cell in study.cells if (run := _begun(study.place(cell))) is not None}
+    fresh = {key: run for key, run in here.items() if _replaces(run, known.get(key), only_stored)}
+    runs = {cell.key: known[cell.key] for cell in study.cells if cell.key in known} | fresh
     check(
         bool(runs) or not only_stored, f"{file} and {out} have no result of these cells: leave --stored out to run them"
     )
@@ -112,10 +113,12 @@ def perform_study(study: Study, data_dir: Path | None, show: Show, *, only_store
         with Processes(min(jobs, len(todo)), fork=True) as processes, display:
             shown_in = Shown(display, study.kind)
             found = study.run(source, shown_in, cells=todo, processes=processes, tensorboard=show.tensorboard)
-        runs |= {cell.key: read(study.place(cell)) for cell in found}
+        fresh |= {cell.key: read(study.place(cell)) for cell in found}
+        runs |= fresh
     if report is not None and file is not None:
         report.mkdir(parents=True, exist_ok=True)
-        stored.save(file, runs)
+        if fresh:
+            stored.save(file, fresh)
         runs = stored.load(file)  # so that the page is the one that --stored makes of it
     shown = [runs.get(cell.key) or not_run(cell.config) for cell in _worth_showing(study.cells, runs)]
     settings = arrange(shown)
@@ -161,12 +164,21 @@ def _worth_showing(cells: Sequence[Cell], runs: Mapping[str, Run]) -> list[Cell]
     ]
 
 
-def _further(place: Path, known: Run | None) -> Run | None:
-    """The run in this directory, if it is there and is further than what was stored; an interrupted one counts, too."""
+def _begun(place: Path) -> Run | None:
+    """The run in this directory, as far as it has come, if it has run a round or ended without one."""
     if status(place) not in ("ended", "under way") or not (place / "records.jsonl").is_file():
         return None
     run = read(place)
-    return run if run.points and (run.ended or known is None or len(run.points) > len(known.points)) else None
+    return run if run.points else None
+
+
+def _replaces(run: Run, known: Run | None, only_stored: bool) -> bool:
+    """Whether a run in --out takes the place of the stored one. With --stored it takes no place of one that ended."""
+    if known is None:
+        return True
+    if known.ended:
+        return run.ended and not only_stored
+    return run.ended or run.done > known.done
 
 
 def setting_line(config: Config, clients: int) -> str:

@@ -47,7 +47,11 @@ def _listed(name: str, help: str) -> Callable[[Command], Command]:
 @click.option("--weights", type=click.Path(path_type=Path), help="ImageNet weights for tiny-imagenet's ResNet18")
 @click.option("--workers", type=click.IntRange(1), help="worker processes  [default: one for each core]")
 @click.option("--list", "only_list", is_flag=True, help="show the cells, run nothing")
-@click.option("--stored", is_flag=True, help="run nothing: use the results that --report has stored before")
+@click.option(
+    "--stored",
+    is_flag=True,
+    help="run nothing: use the results that --report has stored before; runs in --out add only what is not over there",
+)
 @click.option("--report", type=click.Path(path_type=Path), help="folder for a page, its pictures and its data")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("runs/reproduce"), help="folder for the cells")
 @click.option("--quiet", is_flag=True, help="print nothing but errors")
@@ -93,7 +97,7 @@ def reproduce(
     from ..study.study import Study
     from .perform import perform_study
 
-    stem = "-".join([study, *(asked["data"].split(",") if asked["data"] else [])])
+    stem = "-".join([study, *(_names("data", asked["data"]) if asked["data"] else [])])
     command = typed("out", "quiet", "data_dir", "workers", "jobs", "stored")
     found = Study("study", tuple(selected), out, command, stem, None if report is None else str(report))
     perform_study(found, data_dir, Show(quiet), only_stored=stored, jobs=jobs)
@@ -144,13 +148,22 @@ def _selected(
     """The cells that were asked for, with what is changed in them."""
     from ..paper.studies import Selection, select
 
-    chosen = {key: value.split(",") if value else None for key, value in narrow.items()}
+    chosen = {key: _names(key, value) for key, value in narrow.items() if value is not None}
     numbers = whole_numbers("--seeds", seeds)
     found = select(study, Selection(**chosen, seeds=numbers, rounds=rounds, target=target))
     check(weights is None or study == "tiny-imagenet", "--weights goes with the study tiny-imagenet")
     changes: dict[str, Any] = {} if weights is None else {"model": f"resnet18:weights={weights}"}
     changes |= {} if workers is None else {"workers": workers}
     return [replace(each, config=replace(each.config, **changes)) for each in found]
+
+
+def _names(key: str, text: str) -> list[str]:
+    names = [each.strip() for each in text.split(",")]
+    check(
+        all(names),
+        f"--{key} must be names with commas between, not '{text}': leave it out to have all that the study has",
+    )
+    return names
 
 
 def _axis(text: str) -> tuple[str, list[str]]:

@@ -11,6 +11,7 @@ from ..paper.history import MOVED
 from ..paper.published import MISPRINTS
 from ..specs import Spec
 from ..storage.atomic import write_whole
+from ..storage.lock import alone
 from .figures import save_picture
 from .figures.dots import save_dots
 from .lines import Line, Setting, arrange, describe, said, varying
@@ -34,7 +35,8 @@ def page(folder: Path, stem: str, runs: Sequence[Run], command: str, section: st
     parts += [f"- The paper: {note}.\n" for note in misprints(settings)]
     parts += [f"![{title}]({file})\n" for title, file in pictures(folder, stem, settings)]
     parts.append(origins(runs))
-    write_whole(folder / f"{stem}.md", "\n".join(parts))
+    with alone(folder / f"{stem}.md"):
+        write_whole(folder / f"{stem}.md", "\n".join(parts))
     return folder / f"{stem}.md"
 
 
@@ -62,7 +64,7 @@ def origins(runs: Sequence[Run]) -> str:
     rows, ran = [], [run for run in runs if run.points]
     for run in ran:
         config, made = run.config, run.about.get("versions", {})
-        rounds = f"{run.points[-1].round}{'' if run.status == 'finished' else f', {run.status}'}"
+        rounds = f"{run.done}{'' if run.status == 'finished' else f', {run.status}'}"
         tools = f"torch {made['torch']}, {made['processor']}" if {"torch", "processor"} <= set(made) else "not recorded"
         alike = [each for each in ran if describe(each.config) == describe(config)]
         extra = [(name, getattr(config, name)) for name in varying(alike) if name != "precision"]

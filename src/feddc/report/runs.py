@@ -37,12 +37,17 @@ class Point:
     """Seconds so far; None where only results were stored."""
 
 
+START = Point(0, None, None, 0, None)
+"""Before the first round."""
+
+
 @dataclass(frozen=True)
 class Run:
     """One run: whole, still being written, or planned and not run."""
 
     config: Config
     points: tuple[Point, ...]
+    """Its rounds; see ``course``."""
     status: Status
     """unfinished: still running, or interrupted."""
     path: Path | None = None
@@ -61,6 +66,11 @@ class Run:
     def repeat(self) -> Repeat:
         """Which repetition of its experiment it is."""
         return seed_key(self.config)
+
+    @property
+    def done(self) -> int:
+        """How many rounds it has run."""
+        return self.points[-1].round if self.points else 0
 
     @property
     def ended(self) -> bool:
@@ -99,22 +109,27 @@ class Run:
     @property
     def bound(self) -> int:
         """The rounds within which a target that was not reached is known not to be. A run that diverged never will."""
-        if self.status == "diverged":
-            return self.config.rounds
-        return self.points[-1].round
+        return self.config.rounds if self.status == "diverged" else self.done
+
+
+def course(rounds: Sequence[Point], status: Status) -> tuple[Point, ...]:
+    """The points of a run with these rounds. One that diverged in its first round has none, and is still a run that
+    has ended, not one that nobody ran: it has its start."""
+    return tuple(rounds) or ((START,) if status == "diverged" else ())
 
 
 def of_records(config: Config, records: Sequence[Record], status: Status, **more: Any) -> Run:
     """A run from its records."""
     moved = accumulate(record.bytes_up + record.bytes_down for record in records)
     seconds = accumulate(record.seconds for record in records)
-    points = tuple(
+    rounds = [
         Point(record.round, record.value, record.loss, size, spent)
         for record, size, spent in zip(records, moved, seconds, strict=True)
-    )
+    ]
     score = score_in(records)
     measure = Measure(score.name, score.higher_is_better)
     scored = next((record.clients.scores for record in reversed(records) if record.clients is not None), ())
+    points = course(rounds, status)
     return Run(config, points, status, records=tuple(records), measure=measure, clients=tuple(scored), **more)
 
 
@@ -142,13 +157,16 @@ def read(path: Path) -> Run:
 
 
 def collect(paths: Sequence[Path]) -> list[Run]:
-    """The runs under these paths, in the order of the paths; each path is a run directory or a folder of them."""
+    """The runs under these paths that have finished a round, in the order of the paths.
+
+    Each path is a run directory or a folder of them.
+    """
     given = [(path, [read(each) for each in directories(path)]) for path in paths]
     for path, runs in given:
-        if not any(run.points for run in runs):
+        if not any(run.done for run in runs):
             raise RunError(f"no run in {path} has finished a round yet")
     _check_comparable(given)
-    unique = {run.path.resolve(): run for _, runs in given for run in runs if run.points and run.path}
+    unique = {run.path.resolve(): run for _, runs in given for run in runs if run.done and run.path}
     _check_same_split(list(unique.values()))
     return list(unique.values())
 

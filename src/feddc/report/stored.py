@@ -3,51 +3,65 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from ..errors import RunError
+from ..errors import either
 from ..storage.atomic import write_whole
+from ..storage.lock import alone
 from ..study.config import Config
 from ..study.runinfo import reading
-from .runs import Point, Run
+from .runs import Point, Run, Status, course
 
 MADE = ("commit", "feddc", "torch", "processor")
 """Where a stored run comes from; the oldest name the commit that stored them, as 'at or before 35665e4'."""
 
 WHAT = "is not a file of results"
+SCORES = ("numbers or null", float, int, type(None))
 FEW = 20
 """The scores of single clients are stored where there are no more than so many, such as hospitals."""
 
 
 def save(path: Path, runs: Mapping[str, Run]) -> None:
-    """Write runs under their keys, added to what the file has already. What came out of a file is not written again."""
-    content: dict[str, Any] = _read(path) if path.exists() else {}
-    content |= {key: _pack(run) for key, run in runs.items() if run.records}
-    lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(content[key])}" for key in sorted(content))
-    write_whole(path, "{\n" + lines + "\n}\n")
+    """Write runs under their keys, added to what the file has already; a run with a key that it has is replaced."""
+    with alone(path):
+        content: dict[str, Any] = _read(path) if path.exists() else {}
+        content |= {key: _pack(run) for key, run in runs.items()}
+        lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(content[key])}" for key in sorted(content))
+        write_whole(path, "{\n" + lines + "\n}\n")
 
 
 def load(path: Path) -> dict[str, Run]:
     """The runs that the file has, by their keys."""
-    content = _read(path)
-    with reading(path, WHAT):
-        return {key: _unpack(packed) for key, packed in content.items()}
+    found = {}
+    for key, packed in _read(path).items():
+        with reading(path, f"{WHAT}: in {key}"):
+            found[key] = _unpack(packed)
+    return found
 
 
 def _pack(run: Run) -> dict[str, Any]:
-    moved = [run.points[0].moved, *(b.moved - a.moved for a, b in zip(run.points, run.points[1:], strict=False))]
+    rounds = [point for point in run.points if point.round]
     return {
         "config": asdict(run.config),
         "status": run.status,
         "made": {key: value for key in MADE if (value := run.about.get("versions", {}).get(key)) is not None},
-        "accuracy": [None if point.score is None else round(point.score, 5) for point in run.points],
-        "kilobytes": [round(each / 1e3) for each in moved],
-        "seconds": round(sum(record.seconds for record in run.records), 1),
+        "accuracy": [None if point.score is None else round(point.score, 5) for point in rounds],
+        "bytes": _counted([after - before for before, after in pairwise([0, *(point.moved for point in rounds)])]),
     } | ({"clients": clients} if (clients := _clients(run)) else {})
+
+
+def _counted(moved: Sequence[int]) -> dict[str, Any]:
+    """The bytes of every round, exactly and in short numbers: as multiples of the largest unit that divides them all.
+
+    Where clients send vectors as they are, these are small multiples of what one client moves.
+    """
+    unit = math.gcd(*moved) or 1
+    return {"unit": unit, "times": [each // unit for each in moved]}
 
 
 def _clients(run: Run) -> dict[str, Any]:
@@ -58,21 +72,35 @@ def _clients(run: Run) -> dict[str, Any]:
 
 
 def _unpack(packed: Mapping[str, Any]) -> Run:
-    moved = accumulate(each * 1000 for each in packed["kilobytes"])
-    points = tuple(
-        Point(i, score, None, size, None)
-        for i, (score, size) in enumerate(zip(packed["accuracy"], moved, strict=True), start=1)
-    )
+    moved = packed.get("bytes") or {"unit": 1000, "times": packed["kilobytes"]}  # older files are rounded
+    unit, *times = _each("bytes", [moved["unit"], *moved["times"]], "whole numbers", int)
+    totals = accumulate(each * unit for each in times)
+    scores = _each("accuracy", packed["accuracy"], *SCORES)
+    rounds = [
+        Point(i, score, None, size, None) for i, (score, size) in enumerate(zip(scores, totals, strict=True), start=1)
+    ]
     unsaid = {"batch_size": None, "clip_norm": None}  # older files leave out what is None
-    clients = packed.get("clients", {})
-    about = {"versions": packed.get("made", {}), "clients": clients}
+    made, clients = ({**_each(key, [packed.get(key, {})], "an object", dict)[0]} for key in ("made", "clients"))
+    _each("made", made.values(), "texts", str)
+    own = tuple(_each("scores", clients.pop("scores", []), *SCORES))
+    _each("clients", clients.values(), *SCORES)
     config, status = Config(**(unsaid | packed["config"])), packed.get("status", "finished")
-    return Run(config, points, status, about=about, clients=tuple(clients.get("scores", ())))
+    if status not in get_args(Status):
+        raise ValueError(f"status must be {either(get_args(Status))}, not {status!r}")
+    return Run(config, course(rounds, status), status, about={"versions": made, "clients": clients}, clients=own)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _each(what: str, values: Iterable[Any], noun: str, *kinds: type) -> list[Any]:
+    """The values, if all are of these kinds; ``noun`` is what the kinds are called."""
+    found = list(values)
+    for value in found:
+        if type(value) not in kinds:
+            raise ValueError(f"{what} must be {noun}, not {value!r}")
+    return found
+
+
+def _read(path: Path) -> dict[str, dict[str, Any]]:
     with reading(path, WHAT):
-        content = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(content, dict):
-        raise RunError(f"{path} {WHAT}")
+        content = dict(json.loads(path.read_text(encoding="utf-8")))
+        _each("a run", content.values(), "an object", dict)
     return content

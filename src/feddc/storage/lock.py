@@ -1,4 +1,4 @@
-"""One process at a time in a folder.
+"""One process at a time in a folder, or at a file.
 
 The lock belongs to the open file (filelock's ``flock``), so the system releases it when its process ends, however it
 ends: the file that a killed process, a reboot, or a copy from another machine leaves behind locks nobody out. Its text
@@ -11,6 +11,8 @@ import errno
 import os
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -22,13 +24,13 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
 
 
 class Lock:
-    """Held from creation to ``release``. Raises InUseError if another process holds it."""
+    """Held from creation to ``release``. Raises InUseError if another process holds it, unless told to ``wait``."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / NAME
+    def __init__(self, folder: Path, name: str = NAME, *, wait: bool = False) -> None:
+        self.path = folder / name
         # Not the soft lock that filelock offers where there are no others: a killed process would leave it behind.
         self._lock = FileLock(
-            self.path, blocking=False, thread_local=False, fallback_to_soft=False, on_acquired=_sign, mode=0o644
+            self.path, blocking=wait, thread_local=False, fallback_to_soft=False, on_acquired=_sign, mode=0o644
         )
         try:
             self._lock.acquire()
@@ -46,6 +48,16 @@ class Lock:
         if remove and self._lock.is_locked:
             self.path.unlink(missing_ok=True)
         self._lock.release()
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Around the reading and writing of a file: other processes wait for their turn. It leaves no lock behind."""
+    lock = Lock(path.parent, f"{path.name}.{NAME}", wait=True)
+    try:
+        yield
+    finally:
+        lock.release(remove=True)
 
 
 def _sign(file: int) -> None:

@@ -96,9 +96,9 @@ def seeds() -> TableColumn:
 
 def rounds_run() -> TableColumn:
     def make(line: Line) -> Entry:
-        done = sorted({run.points[-1].round for run in line.ran})
+        done = sorted({run.done for run in line.ran})
         text = f"{done[0]}–{done[-1]}" if len(done) > 1 else f"{done[0]}"
-        return Entry(text, {"mean": mean(run.points[-1].round for run in line.ran)})
+        return Entry(text, {"mean": mean(run.done for run in line.ran)})
 
     return TableColumn("rounds", "rounds", make)
 
@@ -132,7 +132,7 @@ def rounds_to(target: float, heading: str = "rounds") -> TableColumn:
         found = line.reach(target)
         values = [each.rounds for each in found.values() if each.reached]
         if not found:
-            return Entry(f"not yet, at round {min(run.points[-1].round for run in line.ran)}")
+            return Entry(f"not yet, at round {min(run.done for run in line.ran)}")
         text = rounds_text(list(found.values()), len(line.ran) - len(found))
         least = min((each.rounds for each in found.values() if not each.reached), default=None)
         return _numbers(text, values, "" if least is None else f">{least}")
@@ -182,12 +182,14 @@ def _over(lines: Sequence[Line]) -> bool:
 
 def _score(line: Line, values: Sequence[float]) -> Entry:
     measure = line.measure
+    lost = sum(run.status == "diverged" for run in line.runs)
     if values:
         shown = [measure.shown(each) for each in values]
-        lost = sum(run.status == "diverged" for run in line.runs)
         return _numbers(spread(shown, measure.digits) + (f" ({lost} diverged)" if lost else ""), shown)
     so_far = [measure.shown(each) for run in line.ran if (each := run.best()) is not None]
-    return Entry(f"so far {spread(so_far, measure.digits)}") if so_far else Entry("–")
+    if so_far:
+        return Entry(f"so far {spread(so_far, measure.digits)}")
+    return Entry("diverged" if lost else "–")
 
 
 def _cost(line: Line, target: float, values: Sequence[float], show: Callable[..., str]) -> Entry:
