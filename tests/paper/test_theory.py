@@ -118,6 +118,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert len(printed.splitlines()) == 4
     assert feddc("theory", str(file)) == 0
     assert capsys.readouterr().out == printed
+    assert feddc("theory", str(file), "--save", str(file)) == 2
+    assert "are kept already" in capsys.readouterr().err
     (run / "config.toml").write_text(to_toml(resolve(SMALL | {"method": "fedavg"})))
     assert feddc("theory", str(run)) == 2
     assert "the statement is about FedDC" in capsys.readouterr().err

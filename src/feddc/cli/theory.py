@@ -34,6 +34,7 @@ def theory(run: Path, at: str, clients: int, save: Path | None, data_dir: Path |
     from ..paper import theory as paper
 
     if run.is_file():
+        check(save is None, f"--save keeps new estimates; those in {run} are kept already")
         click.echo(paper.table(*paper.load(run)))
         return
     from ..study.sources import Named
