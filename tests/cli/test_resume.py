@@ -52,7 +52,7 @@ def test_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"(`feddc resume {tmp_path / 'run'}` continues it)" in capsys.readouterr().err
     assert feddc("resume", str(tmp_path / "run"), "--quiet") == 0
     captured = capsys.readouterr()
-    assert captured.err == f"feddc: {tmp_path / 'run'}: going on after round 2\n"
+    assert captured.err == f"feddc: {tmp_path / 'run'}: continuing after round 2\n"
     assert captured.out == ""
     assert result(tmp_path / "run") == result(tmp_path / "whole")
     assert feddc("resume", str(tmp_path / "run")) == 0
@@ -82,7 +82,7 @@ def test_a_sweep_by_either_command(tmp_path: Path, capsys: pytest.CaptureFixture
         if how == "again":  # as an older feddc named it
             interrupted.rename(interrupted.with_name(interrupted.name + ".part"))
         assert feddc(*(["resume", str(out)] if how == "resume" else [*command, str(out)])) == 0
-        assert "going on after round 2" in capsys.readouterr().err
+        assert "continuing after round 2" in capsys.readouterr().err
         assert results(out) == results(tmp_path / "whole")
         assert len(results(out)) == 4
         assert not list(out.glob("plan-*"))

@@ -106,7 +106,7 @@ def test_an_interrupted_call_is_continued(
     assert "was begun from Python" in capsys.readouterr().err
     assert feddc.load_run(tmp_path / "parts").status == "unfinished"
     assert same(call(tmp_path / "parts"), whole)
-    assert "going on after round 2" in capsys.readouterr().err
+    assert "continuing after round 2" in capsys.readouterr().err
 
 
 def test_a_network_of_ones_own_beside_the_zoos(tmp_path: Path) -> None:

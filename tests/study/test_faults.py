@@ -110,7 +110,7 @@ def test_a_disk_that_fails_in_any_step_of_a_checkpoint(
     assert not list((tmp_path / "run" / "checkpoint").glob("*.part"))
     monkeypatch.undo()
     run(config(), tmp_path / "run", said=said)
-    assert said[-1].endswith("going on after round 2" if call < 6 else "going on after round 4")
+    assert said[-1].endswith("continuing after round 2" if call < 6 else "going on after round 4")
     assert result(tmp_path / "run") == result(whole)
 
 
@@ -184,7 +184,7 @@ def test_a_signal_keeps_the_round(
     assert capfd.readouterr().err.startswith("feddc: finishing this round and keeping it")
     said: list[str] = []
     run(config(checkpoint="off"), tmp_path / "run", said=said)
-    assert said == [f"{tmp_path / 'run'}: going on after round 3"]
+    assert said == [f"{tmp_path / 'run'}: continuing after round 3"]
     assert result(tmp_path / "run") == result(whole)
 
 

@@ -110,7 +110,7 @@ def test_what_was_recorded_after_the_checkpoint_is_run_again(tmp_path: Path) -> 
         file.write('{"round": 4, "accur')  # half a line, as a full disk leaves it
     said: list[str] = []
     run(config(), tmp_path / "run", said=said)
-    assert said == [f"{tmp_path / 'run'}: going on after round 2"]
+    assert said == [f"{tmp_path / 'run'}: continuing after round 2"]
     assert [each.round for each in read_records(tmp_path / "run" / "records.jsonl")] == [1, 2, 3, 4, 5, 6]
 
 

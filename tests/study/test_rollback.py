@@ -40,7 +40,7 @@ def test_attacked_rounds_taken_back_leave_no_trace(method: str, keep: int, ended
     said: list[str] = []
     run(from_toml(place / "config.toml"), place, said=said)
     assert result(place) == result(tmp_path / "honest")
-    continued = f"{place}: going on after round 2"
+    continued = f"{place}: continuing after round 2"
     assert (continued in said) == bool(keep)  # without the checkpoint of round 2 it is computed again
     assert read_records(place / "undone-1.jsonl") == before[2:]
     assert (place / "undone-1.safetensors").exists() == ended

@@ -111,7 +111,7 @@ class RunDir:
         self._truncate(manifest["records"]["bytes"])
         if changes := version_changes(manifest["versions"]):
             say(f"{self.path}: made with {changes}: the last bits may differ")
-        say(f"{self.path}: going on after round {manifest['round']}")
+        say(f"{self.path}: continuing after round {manifest['round']}")
         return read_records(self.path / "records.jsonl")
 
     def add(self, record: Record) -> None:
