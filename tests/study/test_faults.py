@@ -110,7 +110,7 @@ def test_a_disk_that_fails_in_any_step_of_a_checkpoint(
     assert not list((tmp_path / "run" / "checkpoint").glob("*.part"))
     monkeypatch.undo()
     run(config(), tmp_path / "run", said=said)
-    assert said[-1].endswith("continuing after round 2" if call < 6 else "going on after round 4")
+    assert said[-1].endswith("continuing after round 2" if call < 6 else "continuing after round 4")
     assert result(tmp_path / "run") == result(whole)
 
 
