@@ -86,7 +86,7 @@ def damage_runs(count: int, folder: Path, seed: int) -> Counter[str]:
         done = [harm(run, rng) for _ in range(rng.choice([1, 1, 1, 2, 3]))]
         code, said = command("resume", str(run), "--quiet")
         note = (i, done, code, said)
-        if code == 0 and "going on" not in said and "starts again" not in said:
+        if code == 0 and "continuing after" not in said and "starts again" not in said:
             assert "is not" not in said, note  # nothing was unfinished any more: it was made to look ended, or gone
             tally["nothing to do"] += 1
         elif code == 0:
