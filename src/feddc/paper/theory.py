@@ -151,7 +151,7 @@ def _measured(simulation: Simulation, module: nn.Module) -> _Measured:
 
 
 def _correction(simulation: Simulation, client: int) -> Vector:
-    """What FedDC adds to a client's gradient, but for the penalty: g/ω_i − g_i."""
+    """What FedDC adds to a client's gradient, apart from the penalty: g/ω_i − g_i."""
     method = simulation.algorithm
     if not isinstance(method, FedDC):
         raise ConfigError("the statement is about FedDC")
